@@ -1,0 +1,89 @@
+"""Network parameters of a simulation, with the published study's values as defaults."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from topologies.base import LinkKind, Topology
+from topologies.errors import ConfigError
+
+# Limits of the engine's packed packet header (engine/src/packets.hpp).
+MAX_FLITS_PER_PACKET = 4095
+
+
+class NetworkParams(BaseModel):
+    """Everything about the network that is not its wiring.
+
+    Defaults are those of the HammingMesh study (SST 11.1.0 with its published artifact, Zenodo
+    10.5281/zenodo.6462395): packets of 8 KiB, flits of 256 B, 40 ns links, 20 ns into and out of a router,
+    32 MB of input and of output buffer per port and virtual channel, crossbar ports of 3200 Gb/s, four send
+    machines per NIC, software delays of 1 ns.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    packet_bytes: int = Field(8192, gt=0, description="Largest payload of a packet.")
+    flit_bytes: int = Field(256, gt=0, description="Unit of link time and of buffer space; packets round up to it.")
+    link_latency_ps: int = Field(40_000, ge=0, description="Time of flight of a link between routers.")
+    host_latency_ps: int = Field(40_000, ge=0, description="Time of flight between an endpoint and its router.")
+    router_input_latency_ps: int = Field(20_000, ge=0, description="From a router's port to its input queue.")
+    router_output_latency_ps: int = Field(20_000, ge=0, description="From a router's output queue to its port.")
+    crossbar_bps: int = Field(
+        3_200_000_000_000, ge=0, description="Rate of each crossbar port; 0 = the crossbar never limits."
+    )
+    input_buffer_bytes: int = Field(32_000_000, gt=0, description="Input buffer of each port and virtual channel.")
+    output_buffer_bytes: int = Field(32_000_000, gt=0, description="Output buffer of each port and virtual channel.")
+    send_machines: int = Field(4, ge=1, le=256, description="Messages that an endpoint sends at the same time.")
+    send_overhead_ps: int = Field(1_000, ge=0, description="Processor time to start a send.")
+    recv_overhead_ps: int = Field(1_000, ge=0, description="Processor time to post a receive.")
+    bandwidth_bps: dict[str, int] = Field(
+        default_factory=dict,
+        description="Bandwidth by kind of link (host, board, row, column, uplink, local, global), where it is "
+        "to differ from the topology's own.",
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        for name, value in self.bandwidth_bps.items():
+            if name.upper() not in LinkKind.__members__:
+                allowed = ", ".join(kind.name.lower() for kind in LinkKind)
+                raise ValueError(f"bandwidth_bps has the kind of link {name!r}; allowed are {allowed}")
+            if value <= 0:
+                raise ValueError(f"bandwidth_bps of {name} is {value} but must be positive")
+        if self.packet_bytes > self.flit_bytes * MAX_FLITS_PER_PACKET:
+            raise ValueError(
+                f"packet_bytes is {self.packet_bytes} but must be at most {MAX_FLITS_PER_PACKET} flits of "
+                f"{self.flit_bytes} bytes"
+            )
+        # SST holds a packet that fits in no buffer for ever and says nothing (sst-elements issue 2555).
+        whole = -(-self.packet_bytes // self.flit_bytes) * self.flit_bytes
+        for name in ("input_buffer_bytes", "output_buffer_bytes"):
+            size = getattr(self, name)
+            if size < whole:
+                raise ValueError(f"{name} is {size} but must hold a packet of {whole} bytes (in whole flits)")
+            if size // self.flit_bytes >= 2**29:
+                raise ValueError(f"{name} is {size} but must be below {2**29} flits of {self.flit_bytes} bytes")
+        return self
+
+    def link_bandwidths_bps(self, topology: Topology) -> dict[LinkKind, int]:
+        """Bandwidth of each kind of link of `topology` under these parameters."""
+        own = {LinkKind[name.upper()]: value for name, value in self.bandwidth_bps.items()}
+        return {**topology.bandwidth_bps, **own}
+
+    def check_against(self, topology: Topology) -> None:
+        """Refuse what cannot carry the traffic of `topology`: a crossbar port slower than a port it serves.
+
+        Raises ConfigError, as Merlin does (hr_router.cc compares the router's link_bw; here every port counts).
+        """
+        if not self.crossbar_bps:
+            return
+        present = {LinkKind(int(kind)) for kind in set(topology.port_kind.tolist()) if int(kind) in set(LinkKind)}
+        bandwidths = self.link_bandwidths_bps(topology)
+        fastest = max(bandwidths[kind] for kind in present)
+        if self.crossbar_bps < fastest:
+            raise ConfigError(
+                f"crossbar_bps is {self.crossbar_bps} but must be 0 (not limiting) or at least {fastest}, "
+                "the bandwidth of the fastest port."
+            )

@@ -1,0 +1,752 @@
+// The packet engine: routers with input and output queues, virtual cut-through, credits, a crossbar, and NICs.
+//
+// A packet is one object until it is delivered: its head crosses a router and a link in a constant time, its length
+// only occupies the link (as in merlin.hr_router: sst-elements, merlin/interfaces/portControl.cc). A hop costs two
+// events: the head's arrival, and the end of its transmission.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "events.hpp"
+#include "hxmesh/route.hpp"
+#include "network.hpp"
+#include "packets.hpp"
+#include "workload.hpp"
+
+namespace hxmesh::engine {
+
+struct Progress {
+    std::uint64_t packets_delivered, packet_hops;
+    TimePs simulated_time_ps;
+    std::size_t bytes;  // of the engine's own data
+};
+
+enum class Status { kComplete, kDeadlock, kStopped };
+
+struct Outcome {
+    Status status = Status::kComplete;
+    std::string message;
+    TimePs simulated_time_ps = 0;
+    std::uint64_t packets = 0, packet_hops = 0, messages = 0, events = 0;
+    std::int64_t bytes_delivered = 0;
+    std::size_t engine_bytes = 0;
+    std::vector<RankRecord> ranks;
+    std::vector<std::uint64_t> port_packets, port_flits;  // [router ports, then NIC ports by endpoint]
+};
+
+/// What does not depend on the routing function: lets the binding hold one pointer.
+class AnySimulator {
+  public:
+    virtual ~AnySimulator() = default;
+    /// Runs to the end; `tick` is called now and then, and stops the run by returning false.
+    virtual Outcome run(const std::function<bool(const Progress &)> &tick) = 0;
+};
+
+template <class Routing> class Simulator final : public AnySimulator, private Services {
+  public:
+    /// Throws std::invalid_argument for parameters the model cannot run with.
+    Simulator(Routing routing, const Wiring &wiring, const Parameters &parameters, std::unique_ptr<Workload> workload,
+              std::vector<std::uint32_t> placement)
+        : routing_(std::move(routing)),
+          p_(parameters),
+          workload_(std::move(workload)),
+          endpoint_of_(std::move(placement)),
+          vcs_(routing_.num_vcs()),
+          num_ports_(static_cast<std::uint32_t>(wiring.port_peer.size())),
+          num_endpoints_(static_cast<std::uint32_t>(wiring.endpoint_router.size())) {
+        if (num_endpoints_ >= Packet::kMaxEndpoints)
+            throw std::invalid_argument("at most " + std::to_string(Packet::kMaxEndpoints - 1) + " endpoints");
+        max_flits_ = flits(p_.packet_bytes);
+        if (max_flits_ > static_cast<std::int32_t>(Packet::kMaxFlits))
+            throw std::invalid_argument("a packet has at most " + std::to_string(Packet::kMaxFlits) + " flits");
+        input_flits_ = static_cast<std::int32_t>(std::min<std::int64_t>(p_.input_buffer_bytes / p_.flit_bytes, kPlenty));
+        output_flits_ =
+            static_cast<std::int32_t>(std::min<std::int64_t>(p_.output_buffer_bytes / p_.flit_bytes, kPlenty));
+        if (input_flits_ < max_flits_ || output_flits_ < max_flits_)
+            throw std::invalid_argument("every buffer must hold a packet");
+        build(wiring);
+    }
+
+    Outcome run(const std::function<bool(const Progress &)> &tick) override {
+        workload_->start(*this);
+        bool go_on = true;
+        std::uint64_t next_tick = kTickEvents;
+        Event event{};
+        EventKind kind{};
+        while (queue_.pop(event, kind)) {
+            now_ = event.time;
+            ++events_;
+            switch (kind) {
+            case EventKind::kArrive:
+                prefetch_arrival();
+                arrive(event);
+                break;
+            case EventKind::kPortFree:
+                prefetch_port();
+                port_free(event);
+                break;
+            case EventKind::kCredit:
+                credit(event);
+                break;
+            case EventKind::kCrossbarIn:
+                crossbar_in(event);
+                break;
+            case EventKind::kCrossbarOut:
+                crossbar_out(event);
+                break;
+            case EventKind::kTimer:
+                workload_->on_timer(event.target, event.message, *this);
+                break;
+            }
+            if (events_ == next_tick) {
+                next_tick += kTickEvents;
+                go_on = tick({delivered_, count_hops(), now_, bytes()});
+                if (!go_on) break;
+            }
+        }
+        return finish(go_on);
+    }
+
+  private:
+    static constexpr std::uint64_t kTickEvents = 1u << 20;
+    static constexpr std::int32_t kPlenty = 1 << 29;
+    static constexpr std::uint32_t kAhead = 3;  // events of a lane to look ahead when prefetching
+
+    struct OutputPort {
+        std::uint32_t peer;   // port at the other end
+        std::uint8_t link;    // index into links_
+        bool idle;
+        bool crossbar_pending;
+        std::uint8_t last_vc;
+        std::uint32_t filled;  // bit per virtual channel with queued packets
+        std::uint32_t pad;
+        std::uint64_t packets, flits;
+    };
+    struct OutputQueue {
+        PacketQueue queue;
+        std::int32_t credits;      // flits of room in the input buffer at the other end
+        std::int32_t used;         // flits queued here
+        std::uint32_t first_waiter, last_waiter;  // input queues whose head wants to come here
+    };
+    enum class InputState : std::uint8_t { kFlowing, kWaitsForOutput, kWaitsForCrossbar };
+    struct InputQueue {
+        PacketQueue queue;
+        std::uint32_t output;  // output queue its head goes to
+        std::uint32_t next_waiter;
+        InputState state;
+    };
+    struct RouterPort {
+        std::uint32_t router;
+        std::uint32_t local;
+    };
+    struct Link {
+        TimePs latency;
+        std::int64_t bps;
+        EventQueue::LaneId arrive, credit;
+        std::int32_t safe_credits;  // with so many left, a credit's travel time cannot matter
+        std::vector<TimePs> serialise;               // [flits]
+        std::vector<EventQueue::LaneId> port_free;   // [flits]
+        std::vector<std::uint8_t> known;             // [flits] lane was asked for
+    };
+    struct Message {
+        std::uint32_t src_rank, dst_rank;
+        std::uint32_t src_endpoint, dst_endpoint;
+        std::uint32_t to_inject, to_deliver;
+        std::uint32_t last_flits;
+        std::uint32_t open_ends;  // injection and delivery not yet reported
+        std::int64_t bytes;
+        std::uint32_t tag_a, tag_b;
+        std::uint32_t next;  // in a NIC's list of pending messages, or of free slots
+    };
+    struct Nic {
+        std::uint32_t first_pending = kNone, last_pending = kNone;
+        std::uint32_t active = 0;  // messages being sent
+        std::uint32_t turn = 0;
+        std::uint32_t rank = kNone;
+        bool asking = false;
+    };
+
+    // ---- construction ------------------------------------------------------------------------------------------
+
+    [[nodiscard]] std::int32_t flits(std::int64_t bytes) const {
+        return static_cast<std::int32_t>(std::max<std::int64_t>(1, (bytes + p_.flit_bytes - 1) / p_.flit_bytes));
+    }
+
+    void build(const Wiring &w) {
+        offset_.assign(w.port_offset.begin(), w.port_offset.end());
+        const std::uint32_t all = num_ports_ + num_endpoints_;
+        ports_.resize(all);
+        router_ports_.resize(num_ports_);
+        for (std::uint32_t r = 0; r + 1 < offset_.size(); ++r)
+            for (std::uint32_t g = offset_[r]; g < offset_[r + 1]; ++g) router_ports_[g] = {r, g - offset_[r]};
+        inputs_.resize(std::size_t{num_ports_} * vcs_);
+        outputs_.resize(std::size_t{all} * vcs_);
+        for (auto &q : inputs_) {
+            q.next_waiter = kNone;
+            q.state = InputState::kFlowing;
+        }
+        for (std::uint32_t g = 0; g < all; ++g) {
+            ports_[g] = OutputPort{kNone, 0, true, false, 0, 0, 0, 0, 0};
+            for (std::uint32_t v = 0; v < vcs_; ++v) {
+                OutputQueue &q = outputs_[std::size_t{g} * vcs_ + v];
+                q.credits = input_flits_;
+                q.used = 0;
+                q.first_waiter = q.last_waiter = kNone;
+            }
+        }
+        for (std::uint32_t g = 0; g < num_ports_; ++g) {
+            if (w.port_peer[g] < 0) continue;
+            ports_[g].peer = static_cast<std::uint32_t>(w.port_peer[g]);
+            ports_[g].link = link(w.port_kind[g], p_.router_input_latency_ps + p_.router_output_latency_ps);
+        }
+        for (std::uint32_t e = 0; e < num_endpoints_; ++e) {
+            const std::uint32_t host = offset_[static_cast<std::uint32_t>(w.endpoint_router[e])] +
+                                       static_cast<std::uint32_t>(w.endpoint_port[e]);
+            const std::uint32_t nic = num_ports_ + e;
+            ports_[nic].peer = host;
+            ports_[nic].link = link(w.port_kind[host], p_.router_input_latency_ps);
+            ports_[host].peer = nic;
+            ports_[host].link = link(w.port_kind[host], p_.router_output_latency_ps);
+            // A NIC takes what comes: its link's bandwidth is the limit.
+            for (std::uint32_t v = 0; v < vcs_; ++v) outputs_[std::size_t{host} * vcs_ + v].credits = kPlenty;
+        }
+        if (p_.crossbar_bps > 0) {
+            crossbar_ps_.resize(static_cast<std::size_t>(max_flits_) + 1);
+            for (std::int32_t f = 0; f <= max_flits_; ++f)
+                crossbar_ps_[static_cast<std::size_t>(f)] = transfer_ps(f, p_.crossbar_bps);
+            crossbar_in_free_.assign(num_ports_, 0);
+            crossbar_out_free_.assign(num_ports_, 0);
+        }
+        nics_.resize(num_endpoints_);
+        machines_.resize(std::size_t{num_endpoints_} * static_cast<std::size_t>(p_.send_machines));
+        for (std::uint32_t r = 0; r < endpoint_of_.size(); ++r) nics_[endpoint_of_[r]].rank = r;
+    }
+
+    [[nodiscard]] TimePs transfer_ps(std::int32_t n, std::int64_t bps) const {
+        // Rounded to the nearest picosecond per packet, so that no drift builds up flit by flit.
+        return static_cast<TimePs>((static_cast<__int128>(n) * p_.flit_bytes * 8 * 1'000'000'000'000 + bps / 2) / bps);
+    }
+
+    std::uint8_t link(std::uint8_t kind, TimePs router_latency) {
+        const std::int64_t bps = p_.bandwidth_bps.at(kind);
+        const TimePs latency = p_.latency_ps.at(kind) + router_latency;
+        for (std::size_t i = 0; i < links_.size(); ++i)
+            if (links_[i].latency == latency && links_[i].bps == bps) return static_cast<std::uint8_t>(i);
+        Link made;
+        made.latency = latency;
+        made.bps = bps;
+        made.arrive = queue_.lane(EventKind::kArrive, latency);
+        made.credit = queue_.lane(EventKind::kCredit, latency);
+        const TimePs flit = std::max<TimePs>(1, transfer_ps(1, bps));
+        made.safe_credits = static_cast<std::int32_t>(
+            std::min<TimePs>(kPlenty, latency / flit + 2 * static_cast<TimePs>(max_flits_) + 1));
+        const auto n = static_cast<std::size_t>(max_flits_) + 1;
+        made.serialise.resize(n);
+        for (std::size_t f = 0; f < n; ++f) made.serialise[f] = transfer_ps(static_cast<std::int32_t>(f), bps);
+        made.port_free.assign(n, EventQueue::kHeap);
+        made.known.assign(n, 0);
+        links_.push_back(std::move(made));
+        if (links_.size() > 255) throw std::invalid_argument("more than 255 kinds of link");
+        return static_cast<std::uint8_t>(links_.size() - 1);
+    }
+
+    // ---- events ------------------------------------------------------------------------------------------------
+
+    void schedule(EventQueue::LaneId lane, EventKind kind, const Event &event) {
+        if (lane != EventQueue::kHeap)
+            queue_.push(lane, event);
+        else
+            queue_.push_any(kind, event.time, event);
+    }
+
+    void prefetch_arrival() {
+        if (const Event *e = queue_.peek(kAhead)) {
+            if (e->target < num_ports_) {
+                __builtin_prefetch(&inputs_[std::size_t{e->target} * vcs_ + e->vc]);
+                __builtin_prefetch(&router_ports_[e->target]);
+            } else {
+                __builtin_prefetch(&messages_[e->message]);
+            }
+        }
+    }
+    void prefetch_port() {
+        if (const Event *e = queue_.peek(kAhead)) {
+            __builtin_prefetch(&ports_[e->target]);
+            __builtin_prefetch(&outputs_[std::size_t{e->target} * vcs_]);
+        }
+    }
+
+    void arrive(const Event &event) {
+        const Packet packet{event.message, event.header};
+        if (event.target >= num_ports_) {
+            deliver(packet);
+            return;
+        }
+        const std::size_t at = std::size_t{event.target} * vcs_ + event.vc;
+        InputQueue &in = inputs_[at];
+        if (in.state == InputState::kFlowing && in.queue.empty()) {
+            const std::uint32_t out = route(event.target, event.vc, packet);
+            const std::uint32_t out_port = out / vcs_;
+            if (may_cross(event.target, out_port, out, packet)) {
+                cross(event.target, out_port, out, packet);
+                return_credit(event.target, event.vc, packet.flits());
+                return;
+            }
+            in.output = out;
+            in.queue.push(pool_, packet);
+            wait(event.target, event.vc, packet);
+            return;
+        }
+        in.queue.push(pool_, packet);
+    }
+
+    [[nodiscard]] std::uint32_t route(std::uint32_t in_port, std::uint32_t in_vc, Packet packet) const {
+        const RouterPort at = router_ports_[in_port];
+        RouteQuery query{at.router, at.local, in_vc, 0, packet.dst()};
+        if constexpr (Routing::kNeedsSource) query.src = messages_[packet.message].src_endpoint;
+        const std::uint32_t base = offset_[at.router];
+        const Hop hop = routing_.route(query, RoomLeft{*this, base});
+        return (base + hop.port) * vcs_ + hop.vc;
+    }
+
+    /// Free flits of the output queues of one router: all that adaptive routing sees.
+    struct RoomLeft {
+        const Simulator &sim;
+        std::uint32_t base;
+        [[nodiscard]] std::int32_t operator()(std::uint32_t port, std::uint32_t vc) const {
+            return sim.output_flits_ - sim.outputs_[std::size_t{base + port} * sim.vcs_ + vc].used;
+        }
+        [[nodiscard]] std::int32_t capacity() const { return sim.output_flits_; }
+    };
+
+    [[nodiscard]] bool may_cross(std::uint32_t in_port, std::uint32_t out_port, std::uint32_t out, Packet packet) const {
+        const OutputQueue &q = outputs_[out];
+        if (q.first_waiter != kNone || q.used + packet.flits() > output_flits_) return false;
+        return p_.crossbar_bps == 0 || (crossbar_in_free_[in_port] <= now_ && crossbar_out_free_[out_port] <= now_);
+    }
+
+    /// The head of an input queue, already in it, waits for what it lacks.
+    void wait(std::uint32_t in_port, std::uint32_t in_vc, Packet packet) {
+        const std::size_t at = std::size_t{in_port} * vcs_ + in_vc;
+        InputQueue &in = inputs_[at];
+        if (p_.crossbar_bps != 0 && crossbar_in_free_[in_port] > now_) {
+            in.state = InputState::kWaitsForCrossbar;
+            queue_.push_any(EventKind::kCrossbarIn, crossbar_in_free_[in_port], {0, in_port, 0, 0, in_vc});
+            return;
+        }
+        in.state = InputState::kWaitsForOutput;
+        in.next_waiter = kNone;
+        OutputQueue &q = outputs_[in.output];
+        if (q.first_waiter == kNone)
+            q.first_waiter = static_cast<std::uint32_t>(at);
+        else
+            inputs_[q.last_waiter].next_waiter = static_cast<std::uint32_t>(at);
+        q.last_waiter = static_cast<std::uint32_t>(at);
+        if (p_.crossbar_bps != 0 && q.used + packet.flits() <= output_flits_) wake_at_crossbar(in.output);
+    }
+
+    void wake_at_crossbar(std::uint32_t out) {
+        const std::uint32_t port = out / vcs_;
+        if (ports_[port].crossbar_pending || crossbar_out_free_[port] <= now_) return;
+        ports_[port].crossbar_pending = true;
+        queue_.push_any(EventKind::kCrossbarOut, crossbar_out_free_[port], {0, port, 0, 0, 0});
+    }
+
+    /// Moves a packet through the crossbar: onto the link if that is free, else into the output queue.
+    void cross(std::uint32_t in_port, std::uint32_t out_port, std::uint32_t out, Packet packet) {
+        if (p_.crossbar_bps != 0) {
+            const TimePs busy = now_ + crossbar_ps_[static_cast<std::size_t>(packet.flits())];
+            crossbar_in_free_[in_port] = busy;
+            crossbar_out_free_[out_port] = busy;
+        }
+        OutputQueue &q = outputs_[out];
+        OutputPort &port = ports_[out_port];
+        const std::uint32_t vc = out - out_port * vcs_;
+        if (port.idle && q.queue.empty() && q.credits >= packet.flits()) {
+            transmit(out_port, port, q, vc, packet, 0);
+            return;
+        }
+        q.used += packet.flits();
+        q.queue.push(pool_, packet);
+        port.filled |= 1u << vc;
+    }
+
+    void transmit(std::uint32_t out_port, OutputPort &port, OutputQueue &q, std::uint32_t vc, Packet packet,
+                  std::uint32_t ended_message) {
+        const auto n = static_cast<std::size_t>(packet.flits());
+        q.credits -= packet.flits();
+        port.idle = false;
+        port.last_vc = static_cast<std::uint8_t>(vc);
+        ++port.packets;
+        port.flits += n;
+        Link &l = links_[port.link];
+        schedule(l.arrive, EventKind::kArrive, {now_ + l.latency, port.peer, packet.message, packet.header, vc});
+        if (!l.known[n]) {
+            l.known[n] = 1;
+            l.port_free[n] = queue_.lane(EventKind::kPortFree, l.serialise[n]);
+        }
+        schedule(l.port_free[n], EventKind::kPortFree, {now_ + l.serialise[n], out_port, ended_message, 0, 0});
+    }
+
+    void port_free(const Event &event) {
+        ports_[event.target].idle = true;
+        if (event.target >= num_ports_) {
+            const std::uint32_t endpoint = event.target - num_ports_;
+            if (event.message != 0) report_injected(event.message - 1);
+            if (ports_[event.target].idle) feed(endpoint);
+            return;
+        }
+        send_next(event.target);
+    }
+
+    /// Puts the next packet of a router's output port on its link: round robin over channels with credits.
+    void send_next(std::uint32_t out_port) {
+        OutputPort &port = ports_[out_port];
+        if (port.filled == 0) return;
+        std::uint32_t vc = port.last_vc;
+        for (std::uint32_t tried = 0; tried < vcs_; ++tried) {
+            vc = vc + 1 == vcs_ ? 0 : vc + 1;
+            if (!(port.filled >> vc & 1u)) continue;
+            OutputQueue &q = outputs_[std::size_t{out_port} * vcs_ + vc];
+            const Packet packet = q.queue.front(pool_);
+            if (q.credits < packet.flits()) continue;
+            q.queue.pop(pool_);
+            q.used -= packet.flits();
+            if (q.queue.empty()) port.filled &= ~(1u << vc);
+            transmit(out_port, port, q, vc, packet, 0);
+            if (q.first_waiter != kNone) admit(out_port * vcs_ + vc);
+            return;
+        }
+    }
+
+    /// Lets inputs that wait for this output queue in, longest waiting first, while there is room.
+    void admit(std::uint32_t out) {
+        OutputQueue &q = outputs_[out];
+        const std::uint32_t out_port = out / vcs_;
+        while (q.first_waiter != kNone) {
+            const std::uint32_t at = q.first_waiter;
+            InputQueue &in = inputs_[at];
+            const std::uint32_t in_port = at / vcs_;
+            const Packet packet = in.queue.front(pool_);
+            if (q.used + packet.flits() > output_flits_) return;
+            if (p_.crossbar_bps != 0) {
+                if (crossbar_out_free_[out_port] > now_) {
+                    wake_at_crossbar(out);
+                    return;
+                }
+                if (crossbar_in_free_[in_port] > now_) {
+                    q.first_waiter = in.next_waiter;
+                    wait(in_port, at - in_port * vcs_, packet);
+                    continue;
+                }
+            }
+            q.first_waiter = in.next_waiter;
+            in.state = InputState::kFlowing;
+            cross(in_port, out_port, out, packet);
+            in.queue.pop(pool_);
+            return_credit(in_port, at - in_port * vcs_, packet.flits());
+            drain(in_port, at - in_port * vcs_);
+        }
+    }
+
+    /// Moves on what can move from an input queue whose head has just left.
+    void drain(std::uint32_t in_port, std::uint32_t in_vc) {
+        InputQueue &in = inputs_[std::size_t{in_port} * vcs_ + in_vc];
+        while (!in.queue.empty()) {
+            const Packet packet = in.queue.front(pool_);
+            in.output = route(in_port, in_vc, packet);
+            const std::uint32_t out_port = in.output / vcs_;
+            if (!may_cross(in_port, out_port, in.output, packet)) {
+                wait(in_port, in_vc, packet);
+                return;
+            }
+            cross(in_port, out_port, in.output, packet);
+            in.queue.pop(pool_);
+            return_credit(in_port, in_vc, packet.flits());
+        }
+        in.state = InputState::kFlowing;
+    }
+
+    void return_credit(std::uint32_t in_port, std::uint32_t in_vc, std::int32_t n) {
+        const std::uint32_t up = ports_[in_port].peer;
+        OutputQueue &q = outputs_[std::size_t{up} * vcs_ + in_vc];
+        const Link &l = links_[ports_[up].link];
+        if (q.credits >= l.safe_credits) {
+            q.credits += n;
+            return;
+        }
+        schedule(l.credit, EventKind::kCredit, {now_ + l.latency, up, static_cast<std::uint32_t>(n), 0, in_vc});
+    }
+
+    void credit(const Event &event) {
+        OutputQueue &q = outputs_[std::size_t{event.target} * vcs_ + event.vc];
+        q.credits += static_cast<std::int32_t>(event.message);
+        if (!ports_[event.target].idle) return;
+        if (event.target >= num_ports_)
+            feed(event.target - num_ports_);
+        else
+            send_next(event.target);
+    }
+
+    void crossbar_in(const Event &event) {
+        InputQueue &in = inputs_[std::size_t{event.target} * vcs_ + event.vc];
+        if (in.state != InputState::kWaitsForCrossbar) return;
+        in.state = InputState::kFlowing;
+        const Packet packet = in.queue.front(pool_);
+        const std::uint32_t out_port = in.output / vcs_;
+        if (!may_cross(event.target, out_port, in.output, packet)) {
+            wait(event.target, event.vc, packet);
+            return;
+        }
+        cross(event.target, out_port, in.output, packet);
+        in.queue.pop(pool_);
+        return_credit(event.target, event.vc, packet.flits());
+        drain(event.target, event.vc);
+    }
+
+    void crossbar_out(const Event &event) {
+        ports_[event.target].crossbar_pending = false;
+        for (std::uint32_t v = 0; v < vcs_; ++v) {
+            const std::uint32_t out = event.target * vcs_ + v;
+            if (outputs_[out].first_waiter != kNone) admit(out);
+        }
+    }
+
+    // ---- endpoints ---------------------------------------------------------------------------------------------
+
+    void feed(std::uint32_t endpoint) {
+        Nic &nic = nics_[endpoint];
+        const std::uint32_t port_id = num_ports_ + endpoint;
+        OutputPort &port = ports_[port_id];
+        if (!port.idle) return;
+        fill_machines(endpoint, nic);
+        if (nic.active == 0) return;
+        std::uint32_t *machines = &machines_[std::size_t{endpoint} * static_cast<std::size_t>(p_.send_machines)];
+        if (nic.turn >= nic.active) nic.turn = 0;
+        const std::uint32_t id = machines[nic.turn];
+        Message &m = messages_[id];
+        const auto n = m.to_inject == 1 ? m.last_flits : static_cast<std::uint32_t>(max_flits_);
+        OutputQueue &q = outputs_[std::size_t{port_id} * vcs_];
+        if (q.credits < static_cast<std::int32_t>(n)) return;
+        std::uint32_t ended = 0;
+        if (--m.to_inject == 0) {
+            ended = id + 1;
+            // The machines behind move up: they keep their order, and the turn passes to the next one.
+            for (std::uint32_t i = nic.turn + 1; i < nic.active; ++i) machines[i - 1] = machines[i];
+            --nic.active;
+        } else {
+            ++nic.turn;
+        }
+        transmit(port_id, port, q, 0, {id, Packet::pack(m.dst_endpoint, n)}, ended);
+    }
+
+    void fill_machines(std::uint32_t endpoint, Nic &nic) {
+        const auto limit = static_cast<std::uint32_t>(p_.send_machines);
+        std::uint32_t *machines = &machines_[std::size_t{endpoint} * limit];
+        while (nic.active < limit) {
+            if (nic.first_pending == kNone) {
+                if (nic.rank == kNone || nic.asking) return;
+                nic.asking = true;
+                workload_->refill(nic.rank, *this);
+                nic.asking = false;
+                if (nic.first_pending == kNone) return;
+            }
+            const std::uint32_t id = nic.first_pending;
+            nic.first_pending = messages_[id].next;
+            machines[nic.active++] = id;
+        }
+    }
+
+    void deliver(Packet packet) {
+        ++delivered_;
+        Message &m = messages_[packet.message];
+        if (--m.to_deliver != 0) return;
+        bytes_delivered_ += m.bytes;
+        const MessageInfo info{m.src_rank, m.dst_rank, m.bytes, m.tag_a, m.tag_b};
+        close(packet.message);
+        workload_->on_delivered(info, *this);
+    }
+
+    void report_injected(std::uint32_t id) {
+        const Message &m = messages_[id];
+        const MessageInfo info{m.src_rank, m.dst_rank, m.bytes, m.tag_a, m.tag_b};
+        close(id);
+        workload_->on_injected(info, *this);
+    }
+
+    void close(std::uint32_t id) {
+        if (--messages_[id].open_ends == 0) {
+            messages_[id].next = free_message_;
+            free_message_ = id;
+        }
+    }
+
+    // ---- services for the workload -----------------------------------------------------------------------------
+
+    [[nodiscard]] TimePs now() const override { return now_; }
+
+    void send(std::uint32_t src, std::uint32_t dst, std::int64_t bytes, std::uint32_t tag_a,
+              std::uint32_t tag_b) override {
+        std::uint32_t id = free_message_;
+        if (id == kNone) {
+            id = static_cast<std::uint32_t>(messages_.size());
+            messages_.emplace_back();
+        } else {
+            free_message_ = messages_[id].next;
+        }
+        const std::int64_t packets = std::max<std::int64_t>(1, (bytes + p_.packet_bytes - 1) / p_.packet_bytes);
+        const auto last = static_cast<std::uint32_t>(flits(bytes - (packets - 1) * p_.packet_bytes));
+        const auto count = static_cast<std::uint32_t>(packets);
+        messages_[id] = {src,   dst, endpoint_of_[src], endpoint_of_[dst], count, count, last, 2, bytes,
+                         tag_a, tag_b, kNone};
+        ++messages_sent_;
+        Nic &nic = nics_[endpoint_of_[src]];
+        if (nic.first_pending == kNone)
+            nic.first_pending = id;
+        else
+            messages_[nic.last_pending].next = id;
+        nic.last_pending = id;
+        if (!nic.asking) feed(endpoint_of_[src]);
+    }
+
+    void timer(TimePs delay, std::uint32_t target, std::uint32_t value) override {
+        queue_.push_any(EventKind::kTimer, now_ + delay, {0, target, value, 0, 0});
+    }
+
+    void wake(std::uint32_t rank) override {
+        if (!nics_[endpoint_of_[rank]].asking) feed(endpoint_of_[rank]);
+    }
+
+    // ---- the end -----------------------------------------------------------------------------------------------
+
+    [[nodiscard]] std::uint64_t count_hops() const {
+        std::uint64_t sum = 0;
+        for (const OutputPort &port : ports_) sum += port.packets;
+        return sum;
+    }
+
+    [[nodiscard]] std::size_t bytes() const {
+        return pool_.bytes() + queue_.bytes() + ports_.size() * sizeof(OutputPort) +
+               inputs_.size() * sizeof(InputQueue) + outputs_.size() * sizeof(OutputQueue) +
+               messages_.capacity() * sizeof(Message) + workload_->bytes();
+    }
+
+    Outcome finish(bool went_on) {
+        Outcome out;
+        out.simulated_time_ps = 0;
+        for (const RankRecord &r : workload_->records) out.simulated_time_ps = std::max(out.simulated_time_ps, r.end_ps);
+        out.packets = delivered_;
+        out.packet_hops = count_hops();
+        out.messages = messages_sent_;
+        out.events = events_;
+        out.bytes_delivered = bytes_delivered_;
+        out.engine_bytes = bytes();
+        out.ranks = workload_->records;
+        for (const OutputPort &port : ports_) {
+            out.port_packets.push_back(port.packets);
+            out.port_flits.push_back(port.flits);
+        }
+        if (!went_on) {
+            out.status = Status::kStopped;
+            return out;
+        }
+        std::uint32_t unfinished = 0;
+        std::string first;
+        for (std::uint32_t r = 0; r < workload_->records.size(); ++r) {
+            if (workload_->done(r)) continue;
+            if (unfinished++ < 3)
+                first += (first.empty() ? "" : "; ") + std::string("rank ") + std::to_string(r) + " waits for " +
+                         workload_->waiting_for(r);
+        }
+        if (unfinished != 0) {
+            out.status = Status::kDeadlock;
+            out.simulated_time_ps = now_;
+            const std::string cycle = waiting_cycle();
+            out.message = std::to_string(unfinished) + " of " + std::to_string(workload_->records.size()) +
+                          " ranks never finished: " + first + (unfinished > 3 ? "; ..." : "") +
+                          (cycle.empty() ? "; no packet is stuck, so messages are missing from the schedule"
+                                         : "; channels that wait for each other: " + cycle);
+            return out;
+        }
+        check_conserved();
+        return out;
+    }
+
+    /// A finished network is empty and has all its credits: anything else is a defect of the engine.
+    void check_conserved() const {
+        for (std::size_t i = 0; i < inputs_.size(); ++i)
+            if (!inputs_[i].queue.empty()) throw std::logic_error("a packet is left in an input queue");
+        for (std::size_t i = 0; i < outputs_.size(); ++i) {
+            const OutputQueue &q = outputs_[i];
+            if (!q.queue.empty() || q.used != 0) throw std::logic_error("a packet is left in an output queue");
+            const std::uint32_t port = static_cast<std::uint32_t>(i) / vcs_;
+            const bool to_nic = port < num_ports_ && ports_[port].peer != kNone && ports_[port].peer >= num_ports_;
+            if (!to_nic && q.credits != input_flits_) throw std::logic_error("credits were lost or made up");
+        }
+    }
+
+    /// Follows heads of queues from one that waits for room to the one it waits for, until one comes again.
+    [[nodiscard]] std::string waiting_cycle() {
+        std::vector<std::uint8_t> seen(outputs_.size(), 0);
+        for (std::uint32_t start = 0; start < num_ports_ * vcs_; ++start) {
+            std::vector<std::uint32_t> path;
+            std::uint32_t out = start;
+            while (out != kNone && !seen[out] && !outputs_[out].queue.empty()) {
+                seen[out] = 1;
+                path.push_back(out);
+                // This output's head waits for credits: the input queue at the other end is full.
+                const std::uint32_t peer = ports_[out / vcs_].peer;
+                if (peer >= num_ports_) break;
+                const InputQueue &in = inputs_[std::size_t{peer} * vcs_ + out % vcs_];
+                out = in.queue.empty() ? kNone : in.output;
+            }
+            const auto again = std::find(path.begin(), path.end(), out);
+            if (again == path.end()) continue;
+            std::string text;
+            for (auto it = again; it != path.end(); ++it) {
+                const RouterPort at = router_ports_[*it / vcs_];
+                if (it - again == 12) {
+                    text += " -> ... (" + std::to_string(path.end() - again) + " channels)";
+                    break;
+                }
+                text += (it == again ? "" : " -> ") + std::string("router ") + std::to_string(at.router) + " port " +
+                        std::to_string(at.local) + " vc " + std::to_string(*it % vcs_);
+            }
+            return text;
+        }
+        return "";
+    }
+
+    Routing routing_;
+    Parameters p_;
+    std::unique_ptr<Workload> workload_;
+    std::vector<std::uint32_t> endpoint_of_;  // of each rank
+    std::uint32_t vcs_;
+    std::uint32_t num_ports_, num_endpoints_;
+    std::int32_t max_flits_ = 1, input_flits_ = 0, output_flits_ = 0;
+    TimePs now_ = 0;
+    std::uint64_t events_ = 0, delivered_ = 0, messages_sent_ = 0;
+    std::int64_t bytes_delivered_ = 0;
+    EventQueue queue_;
+    PacketPool pool_;
+    std::vector<std::uint32_t> offset_;  // first port of each router
+    std::vector<OutputPort> ports_;      // router ports, then one NIC port per endpoint
+    std::vector<RouterPort> router_ports_;
+    std::vector<InputQueue> inputs_;
+    std::vector<OutputQueue> outputs_;
+    std::vector<Link> links_;
+    std::vector<TimePs> crossbar_ps_, crossbar_in_free_, crossbar_out_free_;
+    std::vector<Message> messages_;
+    std::uint32_t free_message_ = kNone;
+    std::vector<Nic> nics_;
+    std::vector<std::uint32_t> machines_;  // [endpoints * send_machines] messages being sent
+};
+
+}  // namespace hxmesh::engine

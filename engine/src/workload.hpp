@@ -1,0 +1,478 @@
+// Who sends what when: the three forms of a schedule (motifs/schedule.py) as state machines over messages.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "events.hpp"
+#include "packets.hpp"
+
+namespace hxmesh::engine {
+
+/// What a workload may ask of the simulation.
+class Services {
+  public:
+    virtual ~Services() = default;
+    [[nodiscard]] virtual TimePs now() const = 0;
+    /// Queues a message at its source's NIC; `tag_a`, `tag_b` come back with it.
+    virtual void send(std::uint32_t src_rank, std::uint32_t dst_rank, std::int64_t bytes, std::uint32_t tag_a,
+                      std::uint32_t tag_b) = 0;
+    /// Calls Workload::on_timer(target, value) `delay` from now.
+    virtual void timer(TimePs delay, std::uint32_t target, std::uint32_t value) = 0;
+    /// Lets an idle NIC ask for its next message.
+    virtual void wake(std::uint32_t rank) = 0;
+};
+
+/// A message as the workload sees it.
+struct MessageInfo {
+    std::uint32_t src_rank, dst_rank;
+    std::int64_t bytes;
+    std::uint32_t tag_a, tag_b;
+};
+
+/// Per-rank record; times are -1 until something happened.
+struct RankRecord {
+    std::int64_t bytes_sent = 0, bytes_received = 0;
+    TimePs start_ps = -1, end_ps = -1;
+};
+
+class Workload {
+  public:
+    explicit Workload(std::uint32_t ranks) : records(ranks) {}
+    virtual ~Workload() = default;
+    virtual void start(Services &services) = 0;
+    /// The NIC of `rank` has room for another message: send one if there is one (only asked of lazy workloads).
+    virtual void refill(std::uint32_t /*rank*/, Services & /*services*/) {}
+    /// The last packet of a message has left its source.
+    virtual void on_injected(const MessageInfo &message, Services &services) = 0;
+    /// The last packet of a message has reached its destination.
+    virtual void on_delivered(const MessageInfo &message, Services &services) = 0;
+    virtual void on_timer(std::uint32_t target, std::uint32_t value, Services &services) = 0;
+    [[nodiscard]] virtual bool done(std::uint32_t rank) const = 0;
+    /// What an unfinished rank waits for, as words for a message.
+    [[nodiscard]] virtual std::string waiting_for(std::uint32_t rank) const = 0;
+    [[nodiscard]] virtual std::size_t bytes() const = 0;
+
+    std::vector<RankRecord> records;
+
+  protected:
+    void touch(std::uint32_t rank, TimePs now) {
+        if (records[rank].start_ps < 0) records[rank].start_ps = now;
+    }
+    void finish(std::uint32_t rank, TimePs now) { records[rank].end_ps = std::max(records[rank].end_ps, now); }
+};
+
+/// Alltoall by shifts: every rank posts its receives, then sends to rank + shift for each shift in turn.
+class ShiftWorkload final : public Workload {
+  public:
+    ShiftWorkload(std::uint32_t ranks, std::int64_t message_bytes, std::vector<std::int32_t> shifts,
+                  std::uint32_t window, TimePs send_overhead, TimePs recv_overhead)
+        : Workload(ranks),
+          bytes_(message_bytes),
+          shifts_(std::move(shifts)),
+          window_(window),
+          send_overhead_(send_overhead),
+          state_(ranks) {
+        posted_ = recv_overhead * static_cast<TimePs>(shifts_.size());
+    }
+
+    void start(Services &services) override {
+        for (std::uint32_t r = 0; r < state_.size(); ++r) {
+            touch(r, 0);
+            if (shifts_.empty()) finish(r, 0);
+            services.wake(r);
+        }
+    }
+    void refill(std::uint32_t rank, Services &services) override {
+        State &s = state_[rank];
+        if (s.issued == shifts_.size() || (window_ && s.issued - s.injected >= window_)) return;
+        const TimePs ready = posted_ + send_overhead_ * (static_cast<TimePs>(s.issued) + 1);
+        if (ready > services.now()) {
+            if (!s.asleep) {
+                s.asleep = true;
+                services.timer(ready - services.now(), rank, 0);
+            }
+            return;
+        }
+        const auto p = static_cast<std::uint32_t>(state_.size());
+        const auto shift = static_cast<std::uint32_t>(shifts_[s.issued++]);
+        std::uint32_t dst = rank + shift;
+        if (dst >= p) dst -= p;
+        services.send(rank, dst, bytes_, 0, 0);
+    }
+    void on_injected(const MessageInfo &m, Services &services) override {
+        State &s = state_[m.src_rank];
+        ++s.injected;
+        records[m.src_rank].bytes_sent += m.bytes;
+        if (done(m.src_rank)) finish(m.src_rank, services.now());
+        if (window_) services.wake(m.src_rank);
+    }
+    void on_delivered(const MessageInfo &m, Services &services) override {
+        ++state_[m.dst_rank].received;
+        records[m.dst_rank].bytes_received += m.bytes;
+        if (done(m.dst_rank)) finish(m.dst_rank, services.now());
+    }
+    void on_timer(std::uint32_t rank, std::uint32_t, Services &services) override {
+        state_[rank].asleep = false;
+        services.wake(rank);
+    }
+    [[nodiscard]] bool done(std::uint32_t r) const override {
+        return state_[r].injected == shifts_.size() && state_[r].received == shifts_.size();
+    }
+    [[nodiscard]] std::string waiting_for(std::uint32_t r) const override {
+        const State &s = state_[r];
+        return std::to_string(shifts_.size() - s.injected) + " sends and " +
+               std::to_string(shifts_.size() - s.received) + " receives of " + std::to_string(shifts_.size());
+    }
+    [[nodiscard]] std::size_t bytes() const override {
+        return state_.size() * (sizeof(State) + sizeof(RankRecord)) + shifts_.size() * sizeof(std::int32_t);
+    }
+
+  private:
+    struct State {
+        std::uint32_t issued = 0, injected = 0, received = 0;
+        bool asleep = false;
+    };
+    std::int64_t bytes_;
+    std::vector<std::int32_t> shifts_;
+    std::uint32_t window_;
+    TimePs send_overhead_, posted_;
+    std::vector<State> state_;
+};
+
+/// Ring-like collectives: each rank runs `streams` sequences of send-and-receive steps (motifs.StreamSchedule).
+class StreamWorkload final : public Workload {
+  public:
+    struct Segments {  // [ranks * streams * segments]
+        std::vector<std::int32_t> send_peer, recv_peer, steps, parts, first_block, reduce_fs_per_byte;
+        std::vector<std::int64_t> total_bytes;
+    };
+
+    StreamWorkload(std::uint32_t ranks, std::uint32_t streams, std::uint32_t segments, Segments data, bool lockstep,
+                   TimePs send_overhead, TimePs recv_overhead)
+        : Workload(ranks),
+          streams_(streams),
+          segments_(segments),
+          d_(std::move(data)),
+          lockstep_(lockstep),
+          overhead_(send_overhead + recv_overhead),
+          state_(std::size_t{ranks} * streams),
+          ranks_(ranks) {}
+
+    void start(Services &services) override {
+        for (std::uint32_t r = 0; r < ranks_.size(); ++r) {
+            touch(r, 0);
+            for (std::uint32_t k = 0; k < streams_; ++k) {
+                skip_empty(index(r, k));
+                if (state_[index(r, k)].segment == segments_) ++ranks_[r].finished;
+            }
+            if (ranks_[r].finished == streams_) finish(r, 0);
+            begin_all(r, services);
+        }
+    }
+    void on_injected(const MessageInfo &m, Services &services) override {
+        records[m.src_rank].bytes_sent += m.bytes;
+        const std::size_t s = index(m.src_rank, m.tag_a);
+        state_[s].sent = true;
+        advance(m.src_rank, m.tag_a, services);
+    }
+    void on_delivered(const MessageInfo &m, Services &services) override {
+        records[m.dst_rank].bytes_received += m.bytes;
+        Stream &s = state_[index(m.dst_rank, m.tag_a)];
+        // Adaptive routing lets messages of one stream overtake each other.
+        if (m.tag_b == s.arrived) {
+            ++s.arrived;
+            bool more = !s.early.empty();
+            while (more) {
+                more = false;
+                for (std::size_t i = 0; i < s.early.size(); ++i) {
+                    if (s.early[i] != s.arrived) continue;
+                    ++s.arrived;
+                    s.early[i] = s.early.back();
+                    s.early.pop_back();
+                    more = true;
+                    break;
+                }
+            }
+        } else {
+            s.early.push_back(m.tag_b);
+        }
+        advance(m.dst_rank, m.tag_a, services);
+    }
+    void on_timer(std::uint32_t target, std::uint32_t value, Services &services) override {
+        const std::uint32_t rank = target / streams_, stream = target % streams_;
+        if (value == kPost)
+            post(rank, stream, services);
+        else
+            step_done(rank, stream, services);
+    }
+    [[nodiscard]] bool done(std::uint32_t r) const override { return ranks_[r].finished == streams_; }
+    [[nodiscard]] std::string waiting_for(std::uint32_t r) const override {
+        for (std::uint32_t k = 0; k < streams_; ++k) {
+            const Stream &s = state_[index(r, k)];
+            if (s.segment == segments_) continue;
+            const std::size_t i = index(r, k) * segments_ + s.segment;
+            return "step " + std::to_string(s.step) + " of segment " + std::to_string(s.segment) + " of stream " +
+                   std::to_string(k) + " (a message from rank " + std::to_string(d_.recv_peer[i]) + ")";
+        }
+        return "nothing";
+    }
+    [[nodiscard]] std::size_t bytes() const override {
+        return state_.size() * (sizeof(Stream) + segments_ * 32) + ranks_.size() * sizeof(RankRecord);
+    }
+
+  private:
+    static constexpr std::uint32_t kPost = 0, kReduced = 1;
+    struct Stream {
+        std::uint32_t segment = 0, step = 0;
+        std::uint32_t sequence = 0;  // steps taken over all segments: numbers messages of the stream
+        std::uint32_t arrived = 0;   // messages 0..arrived-1 are here
+        std::vector<std::uint32_t> early;
+        bool sent = false, reducing = false, posted = false;
+    };
+    struct Rank {
+        std::uint32_t finished = 0;
+        std::uint32_t waiting = 0;  // lockstep: streams still in the current step
+        TimePs cpu_free = 0;
+    };
+
+    [[nodiscard]] std::size_t index(std::uint32_t rank, std::uint32_t stream) const {
+        return std::size_t{rank} * streams_ + stream;
+    }
+    void skip_empty(std::size_t s) {
+        while (state_[s].segment < segments_ && d_.steps[s * segments_ + state_[s].segment] == 0) ++state_[s].segment;
+    }
+    [[nodiscard]] std::int64_t block_bytes(std::size_t i, std::int64_t block) const {
+        const std::int64_t parts = d_.parts[i];
+        const std::int64_t j = ((block % parts) + parts) % parts;
+        return d_.total_bytes[i] / parts + (j < d_.total_bytes[i] % parts ? 1 : 0);
+    }
+
+    void begin_all(std::uint32_t rank, Services &services) {
+        ranks_[rank].waiting = streams_ - ranks_[rank].finished;
+        for (std::uint32_t k = 0; k < streams_; ++k)
+            if (state_[index(rank, k)].segment < segments_) begin(rank, k, services);
+    }
+    /// Posts the receive and the send of a step, after what they cost the rank's processor.
+    void begin(std::uint32_t rank, std::uint32_t stream, Services &services) {
+        if (overhead_ == 0) {
+            post(rank, stream, services);
+            return;
+        }
+        Rank &r = ranks_[rank];
+        r.cpu_free = std::max(r.cpu_free, services.now()) + overhead_;
+        services.timer(r.cpu_free - services.now(), rank * streams_ + stream, kPost);
+    }
+    void post(std::uint32_t rank, std::uint32_t stream, Services &services) {
+        Stream &s = state_[index(rank, stream)];
+        const std::size_t i = index(rank, stream) * segments_ + s.segment;
+        s.sent = false;
+        s.posted = true;
+        services.send(rank, static_cast<std::uint32_t>(d_.send_peer[i]),
+                      block_bytes(i, std::int64_t{d_.first_block[i]} - s.step), stream, s.sequence);
+        advance(rank, stream, services);
+    }
+    void advance(std::uint32_t rank, std::uint32_t stream, Services &services) {
+        const std::size_t at = index(rank, stream);
+        Stream &s = state_[at];
+        if (!s.posted || s.reducing || !s.sent || s.arrived <= s.sequence) return;
+        const std::size_t i = at * segments_ + s.segment;
+        const std::int64_t got = block_bytes(i, std::int64_t{d_.first_block[i]} - 1 - s.step);
+        const TimePs reduce = (got * d_.reduce_fs_per_byte[i] + 500) / 1000;
+        s.reducing = true;
+        if (reduce == 0)
+            step_done(rank, stream, services);
+        else
+            services.timer(reduce, rank * streams_ + stream, kReduced);
+    }
+    void step_done(std::uint32_t rank, std::uint32_t stream, Services &services) {
+        const std::size_t at = index(rank, stream);
+        Stream &s = state_[at];
+        s.reducing = false;
+        s.posted = false;
+        ++s.sequence;
+        if (++s.step == static_cast<std::uint32_t>(d_.steps[at * segments_ + s.segment])) {
+            s.step = 0;
+            ++s.segment;
+            skip_empty(at);
+        }
+        Rank &r = ranks_[rank];
+        if (s.segment == segments_) {
+            ++r.finished;
+            finish(rank, services.now());
+        }
+        if (lockstep_) {
+            if (--r.waiting == 0) begin_all(rank, services);
+        } else if (s.segment < segments_) {
+            begin(rank, stream, services);
+        }
+    }
+
+    std::uint32_t streams_, segments_;
+    Segments d_;
+    bool lockstep_;
+    TimePs overhead_;
+    std::vector<Stream> state_;
+    std::vector<Rank> ranks_;
+};
+
+/// Any directed acyclic graph of sends, receives, computation and waits (motifs.ArraySchedule).
+class GraphWorkload final : public Workload {
+  public:
+    enum Kind : std::uint8_t { kSend = 0, kRecv = 1, kCompute = 2, kWait = 3 };
+    struct Graph {
+        std::vector<std::int64_t> op_offset;  // [ranks + 1]
+        std::vector<std::uint8_t> kind;       // [ops]
+        std::vector<std::int32_t> peer;       // [ops]
+        std::vector<std::int64_t> value;      // [ops] bytes or picoseconds
+        std::vector<std::int64_t> dep_offset; // [ops + 1]
+        std::vector<std::int64_t> dep;        // operations that must be complete first
+        std::vector<std::int64_t> match;      // [ops] the other end of a send or receive
+    };
+
+    GraphWorkload(std::uint32_t ranks, Graph graph, TimePs send_overhead, TimePs recv_overhead)
+        : Workload(ranks),
+          g_(std::move(graph)),
+          send_overhead_(send_overhead),
+          recv_overhead_(recv_overhead),
+          missing_(g_.kind.size()),
+          state_(g_.kind.size()),
+          left_(ranks),
+          cpu_free_(ranks) {
+        const std::size_t ops = g_.kind.size();
+        rank_of_.resize(ops);
+        for (std::uint32_t r = 0; r < ranks; ++r) {
+            left_[r] = g_.op_offset[r + 1] - g_.op_offset[r];
+            for (std::int64_t i = g_.op_offset[r]; i < g_.op_offset[r + 1]; ++i) rank_of_[static_cast<std::size_t>(i)] = r;
+        }
+        next_offset_.resize(ops + 1);
+        for (const std::int64_t d : g_.dep) ++next_offset_[static_cast<std::size_t>(d) + 1];
+        for (std::size_t i = 0; i < ops; ++i) next_offset_[i + 1] += next_offset_[i];
+        next_.resize(g_.dep.size());
+        std::vector<std::int64_t> fill(next_offset_.begin(), next_offset_.end() - 1);
+        for (std::size_t i = 0; i < ops; ++i) {
+            missing_[i] = static_cast<std::uint32_t>(g_.dep_offset[i + 1] - g_.dep_offset[i]);
+            for (std::int64_t d = g_.dep_offset[i]; d < g_.dep_offset[i + 1]; ++d) {
+                const auto before = static_cast<std::size_t>(g_.dep[static_cast<std::size_t>(d)]);
+                next_[static_cast<std::size_t>(fill[before]++)] = static_cast<std::uint32_t>(i);
+            }
+        }
+    }
+
+    void start(Services &services) override {
+        for (std::uint32_t r = 0; r < left_.size(); ++r) {
+            touch(r, 0);
+            if (left_[r] == 0) finish(r, 0);
+            // What a completion at time 0 releases must not be issued twice: only true roots start here.
+            for (std::int64_t i = g_.op_offset[r]; i < g_.op_offset[r + 1]; ++i) {
+                const auto op = static_cast<std::uint32_t>(i);
+                if (g_.dep_offset[op + 1] == g_.dep_offset[op]) issue(op, services);
+            }
+        }
+    }
+    void on_injected(const MessageInfo &m, Services &services) override {
+        records[m.src_rank].bytes_sent += m.bytes;
+        complete(m.tag_b, services);
+    }
+    void on_delivered(const MessageInfo &m, Services &services) override {
+        records[m.dst_rank].bytes_received += m.bytes;
+        if (state_[m.tag_a] == kPosted)
+            complete(m.tag_a, services);
+        else
+            state_[m.tag_a] = kArrivedEarly;
+    }
+    void on_timer(std::uint32_t op, std::uint32_t value, Services &services) override {
+        if (value == kExecute)
+            execute(op, services);
+        else
+            complete(op, services);
+    }
+    [[nodiscard]] bool done(std::uint32_t r) const override { return left_[r] == 0; }
+    [[nodiscard]] std::string waiting_for(std::uint32_t r) const override {
+        static const char *const kNames[] = {"send to rank ", "receive from rank ", "computation", "wait"};
+        for (std::int64_t i = g_.op_offset[r]; i < g_.op_offset[r + 1]; ++i) {
+            const auto op = static_cast<std::size_t>(i);
+            if (state_[op] == kComplete || missing_[op] != 0) continue;
+            std::string what = kNames[g_.kind[op]];
+            if (g_.kind[op] <= kRecv) what += std::to_string(g_.peer[op]);
+            return what + " (operation " + std::to_string(i - g_.op_offset[r]) + ")";
+        }
+        return "nothing";
+    }
+    [[nodiscard]] std::size_t bytes() const override { return g_.kind.size() * 70 + g_.dep.size() * 12; }
+
+  private:
+    static constexpr std::uint32_t kExecute = 0, kElapsed = 1;
+    enum State : std::uint8_t { kIdle = 0, kPosted, kArrivedEarly, kComplete };
+
+    /// All dependencies are complete: runs the operation, after what it costs the rank's processor.
+    void issue(std::uint32_t op, Services &services) {
+        const TimePs overhead = g_.kind[op] == kSend ? send_overhead_ : g_.kind[op] == kRecv ? recv_overhead_ : 0;
+        if (overhead == 0) {
+            execute(op, services);
+            return;
+        }
+        TimePs &free = cpu_free_[rank_of_[op]];
+        free = std::max(free, services.now()) + overhead;
+        services.timer(free - services.now(), op, kExecute);
+    }
+    void execute(std::uint32_t op, Services &services) {
+        const std::uint32_t rank = rank_of_[op];
+        switch (g_.kind[op]) {
+        case kSend:
+            state_[op] = kPosted;
+            services.send(rank, static_cast<std::uint32_t>(g_.peer[op]), g_.value[op],
+                          static_cast<std::uint32_t>(g_.match[op]), op);
+            break;
+        case kRecv:
+            if (state_[op] == kArrivedEarly)
+                complete(op, services);
+            else
+                state_[op] = kPosted;
+            break;
+        case kCompute:
+            state_[op] = kPosted;
+            services.timer(g_.value[op], op, kElapsed);
+            break;
+        default:
+            complete(op, services);
+        }
+    }
+    /// Marks an operation complete and issues what waited for it; a worklist, since chains of waits can be long.
+    void complete(std::uint32_t first, Services &services) {
+        if (completing_) {
+            worklist_.push_back(first);
+            return;
+        }
+        completing_ = true;
+        worklist_.push_back(first);
+        while (!worklist_.empty()) {
+            const std::uint32_t op = worklist_.back();
+            worklist_.pop_back();
+            state_[op] = kComplete;
+            const std::uint32_t rank = rank_of_[op];
+            if (--left_[rank] == 0) finish(rank, services.now());
+            for (std::int64_t i = next_offset_[op]; i < next_offset_[op + 1]; ++i) {
+                const std::uint32_t after = next_[static_cast<std::size_t>(i)];
+                if (--missing_[after] == 0) issue(after, services);
+            }
+        }
+        completing_ = false;
+    }
+
+    Graph g_;
+    TimePs send_overhead_, recv_overhead_;
+    std::vector<std::uint32_t> missing_;
+    std::vector<std::uint8_t> state_;
+    std::vector<std::int64_t> left_;
+    std::vector<TimePs> cpu_free_;
+    std::vector<std::uint32_t> rank_of_;
+    std::vector<std::int64_t> next_offset_;
+    std::vector<std::uint32_t> next_;
+    std::vector<std::uint32_t> worklist_;
+    bool completing_ = false;
+};
+
+}  // namespace hxmesh::engine

@@ -1,0 +1,54 @@
+// 2D torus: dimension order with a dateline, as merlin.torus routes (sst-elements, merlin/topology/torus.cc).
+#pragma once
+
+#include "hxmesh/route.hpp"
+
+namespace hxmesh {
+
+/// Ports: 0 = +x, 1 = -x, 2 = +y, 3 = -y, 4 = host; endpoint = router = row * size0 + column.
+///
+/// Two virtual channels: a packet that passes coordinate 0 of the ring it travels changes channel, so neither
+/// channel's dependencies close a ring. When both ways round are equally long Merlin always goes the positive
+/// way; `balanced` alternates by the parity of the router's coordinates instead.
+class TorusRouting {
+  public:
+    static constexpr bool kNeedsSource = false;
+    static constexpr std::uint32_t kHostPort = 4;
+
+    TorusRouting(std::uint32_t size0, std::uint32_t size1, bool balanced)
+        : size_{size0, size1}, balanced_(balanced) {}
+
+    [[nodiscard]] std::uint32_t num_vcs() const { return 2; }
+
+    [[nodiscard]] Hop next(const RouteQuery &q) const {
+        if (q.dst == q.router) return {kHostPort, static_cast<std::uint8_t>(q.in_vc)};
+        const std::uint32_t here[2] = {q.router % size_[0], q.router / size_[0]};
+        const std::uint32_t there[2] = {q.dst % size_[0], q.dst / size_[0]};
+        const std::uint32_t dim = here[0] != there[0] ? 0 : 1;
+        const std::uint32_t n = size_[dim];
+        const std::uint32_t up = there[dim] >= here[dim] ? there[dim] - here[dim] : there[dim] + n - here[dim];
+        const std::uint32_t down = n - up;
+        bool positive = up <= down;
+        if (balanced_ && up == down) positive = ((here[0] + here[1]) & 1) == 0;
+        // Channel 0 from the start of a ring, the other one from coordinate 0 on. A packet that turns at coordinate 0
+        // takes the opposite of its old channel: so does Merlin, and it is as safe, since it does not pass 0 again.
+        const bool transit = q.in_port < kHostPort;
+        const bool in_ring = transit && q.in_port / 2 == dim;
+        std::uint32_t vc = in_ring ? q.in_vc : 0;
+        if (transit && here[dim] == 0) vc = q.in_vc ^ 1u;
+        return {static_cast<std::uint16_t>(2 * dim + (positive ? 0 : 1)), static_cast<std::uint8_t>(vc)};
+    }
+
+    void candidates(const RouteQuery &q, Candidates &out) const {
+        const Hop hop = next(q);
+        out.add(hop.port, hop.vc);
+    }
+
+    template <class Credits> [[nodiscard]] Hop route(const RouteQuery &q, Credits &&) const { return next(q); }
+
+  private:
+    std::uint32_t size_[2];
+    bool balanced_;
+};
+
+}  // namespace hxmesh
