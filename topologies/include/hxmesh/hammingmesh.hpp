@@ -67,6 +67,8 @@ class HammingMeshRouting {
             } else {
                 leaves = (2 * boards + radix / 2 - 1) / (radix / 2);
                 spines = (leaves * (radix / 2) + radix - 1) / radix;
+                // A spine takes the same number of uplinks of every leaf, rounded up, and has `radix` ports.
+                while (leaves * ((radix / 2 + spines - 1) / spines) > radix) ++spines;
             }
         }
         [[nodiscard]] std::uint32_t routers() const { return leaves + spines; }
