@@ -30,6 +30,7 @@ class Engine:
         send_machines: int,
         send_overhead_ps: int,
         recv_overhead_ps: int,
+        match_overhead_ps: int,
     ) -> None: ...
     def set_shift(self, *, ranks: int, message_bytes: int, shifts: NDArray[np.int32], window: int) -> None: ...
     def set_streams(

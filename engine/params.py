@@ -38,6 +38,12 @@ class NetworkParams(BaseModel):
     send_machines: int = Field(4, ge=1, le=256, description="Messages that an endpoint sends at the same time.")
     send_overhead_ps: int = Field(1_000, ge=0, description="Processor time to start a send.")
     recv_overhead_ps: int = Field(1_000, ge=0, description="Processor time to post a receive.")
+    match_overhead_ps: int = Field(
+        1_000,
+        ge=0,
+        description="Processor time for each posted receive that an arrived message is compared with until its own "
+        "is found (matchDelay_ns of Firefly, ctrlMsgMemory.h).",
+    )
     bandwidth_bps: dict[str, int] = Field(
         default_factory=dict,
         description="Bandwidth by kind of link (host, board, row, column, uplink, local, global), where it is "

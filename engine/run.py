@@ -169,6 +169,7 @@ def _engine(topology: Topology, params: NetworkParams) -> _core.Engine:
         send_machines=params.send_machines,
         send_overhead_ps=params.send_overhead_ps,
         recv_overhead_ps=params.recv_overhead_ps,
+        match_overhead_ps=params.match_overhead_ps,
     )
 
 

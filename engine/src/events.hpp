@@ -100,8 +100,8 @@ class EventQueue {
     }
 
     /// An event that comes `ahead` places later in the lane of the last pop, for prefetching; null if there is none.
-    [[nodiscard]] const Event *peek(std::uint32_t ahead) const {
-        const Lane &lane = lanes_[last_];
+    [[nodiscard]] Event *peek(std::uint32_t ahead) {
+        Lane &lane = lanes_[last_];
         return ahead < lane.count ? &lane.ring[(lane.head + ahead) & lane.mask] : nullptr;
     }
 

@@ -18,6 +18,13 @@ struct Wiring {
     std::vector<std::int32_t> endpoint_port;    // [endpoints]
 };
 
+/// What messages cost the processor of a rank, which does one thing at a time.
+struct Overheads {
+    TimePs send_ps = 0;   // to start a send
+    TimePs recv_ps = 0;   // to post a receive
+    TimePs match_ps = 0;  // for each posted receive looked at until an arrived message finds its own
+};
+
 /// Resolved parameters; engine.NetworkParams documents them.
 struct Parameters {
     std::int64_t packet_bytes = 8192;
@@ -30,8 +37,7 @@ struct Parameters {
     std::int64_t input_buffer_bytes = 0;   // of each port and virtual channel
     std::int64_t output_buffer_bytes = 0;  // of each port and virtual channel
     std::int32_t send_machines = 1;
-    TimePs send_overhead_ps = 0;
-    TimePs recv_overhead_ps = 0;
+    Overheads overheads;
 };
 
 }  // namespace hxmesh::engine

@@ -5,6 +5,8 @@
 #include <memory>
 #include <vector>
 
+#include "pages.hpp"
+
 namespace hxmesh::engine {
 
 inline constexpr std::uint32_t kNone = 0xffffffffu;
@@ -41,7 +43,7 @@ class PacketPool {
             free_ = (*this)[i].next;
             return i;
         }
-        if ((made_ >> kShift) == segments_.size()) segments_.push_back(std::make_unique<Block[]>(kMask + 1));
+        if ((made_ >> kShift) == segments_.size()) segments_.emplace_back(kMask + 1);
         return made_++;
     }
     void give(std::uint32_t i) {
@@ -51,8 +53,8 @@ class PacketPool {
     [[nodiscard]] std::size_t bytes() const { return segments_.size() * (kMask + 1) * sizeof(Block); }
 
   private:
-    static constexpr std::uint32_t kShift = 14, kMask = (1u << kShift) - 1;
-    std::vector<std::unique_ptr<Block[]>> segments_;
+    static constexpr std::uint32_t kShift = 15, kMask = (1u << kShift) - 1;
+    std::vector<PageVector<Block>> segments_;
     std::uint32_t free_ = kNone;
     std::uint32_t made_ = 0;
 };
@@ -77,6 +79,14 @@ class PacketQueue {
         ++count_;
     }
     [[nodiscard]] Packet front(PacketPool &pool) const { return pool[head_].packets[first_]; }
+    /// Fetches into cache what `front` will read.
+    void prefetch_front(PacketPool &pool) const {
+        if (count_ != 0) __builtin_prefetch(&pool[head_]);
+    }
+    /// Fetches into cache what `push` will write.
+    void prefetch_back(PacketPool &pool) const {
+        if (count_ != 0) __builtin_prefetch(&pool[tail_], 1);
+    }
     void pop(PacketPool &pool) {
         --count_;
         if (++first_ == PacketPool::kPerBlock || count_ == 0) {

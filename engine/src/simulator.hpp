@@ -117,7 +117,9 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
   private:
     static constexpr std::uint64_t kTickEvents = 1u << 20;
     static constexpr std::int32_t kPlenty = 1 << 29;
-    static constexpr std::uint32_t kAhead = 3;  // events of a lane to look ahead when prefetching
+    // Events of a lane are known before they are due: state is fetched into cache in two steps, what the event names
+    // first, then what that points to. Most of a hop's time is cache misses otherwise (benchmarks/README.md).
+    static constexpr std::uint32_t kFar = 10, kNear = 5;
 
     struct OutputPort {
         std::uint32_t peer;   // port at the other end
@@ -126,7 +128,6 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         bool crossbar_pending;
         std::uint8_t last_vc;
         std::uint32_t filled;  // bit per virtual channel with queued packets
-        std::uint32_t pad;
         std::uint64_t packets, flits;
     };
     struct OutputQueue {
@@ -193,7 +194,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
             q.state = InputState::kFlowing;
         }
         for (std::uint32_t g = 0; g < all; ++g) {
-            ports_[g] = OutputPort{kNone, 0, true, false, 0, 0, 0, 0, 0};
+            ports_[g] = OutputPort{kNone, 0, true, false, 0, 0, 0, 0};
             for (std::uint32_t v = 0; v < vcs_; ++v) {
                 OutputQueue &q = outputs_[std::size_t{g} * vcs_ + v];
                 q.credits = input_flits_;
@@ -267,19 +268,47 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     }
 
     void prefetch_arrival() {
-        if (const Event *e = queue_.peek(kAhead)) {
+        if (const Event *e = queue_.peek(kFar)) {
             if (e->target < num_ports_) {
-                __builtin_prefetch(&inputs_[std::size_t{e->target} * vcs_ + e->vc]);
+                __builtin_prefetch(&inputs_[std::size_t{e->target} * vcs_ + e->vc], 1);
                 __builtin_prefetch(&router_ports_[e->target]);
+                __builtin_prefetch(&ports_[e->target]);
             } else {
-                __builtin_prefetch(&messages_[e->message]);
+                __builtin_prefetch(&messages_[e->message], 1);
             }
+        }
+        if (const Event *e = queue_.peek(kNear); e != nullptr && e->target < num_ports_) {
+            const InputQueue &in = inputs_[std::size_t{e->target} * vcs_ + e->vc];
+            if (!in.queue.empty()) {
+                in.queue.prefetch_back(pool_);
+                return;
+            }
+            const RouterPort at = router_ports_[e->target];
+            RouteQuery query{at.router, at.local, e->vc, 0, Packet{e->message, e->header}.dst()};
+            if constexpr (Routing::kNeedsSource) query.src = messages_[e->message].src_endpoint;
+            Candidates candidates;
+            routing_.candidates(query, candidates);
+            for (std::uint32_t i = 0; i < candidates.size(); ++i) {
+                const std::size_t out = offset_[at.router] + candidates[i].first;
+                __builtin_prefetch(&outputs_[out * vcs_ + candidates[i].vc], 1);
+                __builtin_prefetch(&ports_[out], 1);
+            }
+            // The credit that the packet's leaving returns.
+            __builtin_prefetch(&outputs_[std::size_t{ports_[e->target].peer} * vcs_ + e->vc], 1);
         }
     }
     void prefetch_port() {
-        if (const Event *e = queue_.peek(kAhead)) {
-            __builtin_prefetch(&ports_[e->target]);
-            __builtin_prefetch(&outputs_[std::size_t{e->target} * vcs_]);
+        if (const Event *e = queue_.peek(kFar)) {
+            __builtin_prefetch(&ports_[e->target], 1);
+            __builtin_prefetch(&outputs_[std::size_t{e->target} * vcs_], 1);
+            if (vcs_ > 1) __builtin_prefetch(&outputs_[std::size_t{e->target} * vcs_ + 2], 1);
+        }
+        if (const Event *e = queue_.peek(kNear); e != nullptr && e->target < num_ports_) {
+            const OutputPort &port = ports_[e->target];
+            if (port.filled != 0) {
+                const auto vc = static_cast<std::uint32_t>(__builtin_ctz(port.filled));
+                outputs_[std::size_t{e->target} * vcs_ + vc].queue.prefetch_front(pool_);
+            }
         }
     }
 
@@ -737,13 +766,13 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     EventQueue queue_;
     PacketPool pool_;
     std::vector<std::uint32_t> offset_;  // first port of each router
-    std::vector<OutputPort> ports_;      // router ports, then one NIC port per endpoint
-    std::vector<RouterPort> router_ports_;
-    std::vector<InputQueue> inputs_;
-    std::vector<OutputQueue> outputs_;
+    PageVector<OutputPort> ports_;      // router ports, then one NIC port per endpoint
+    PageVector<RouterPort> router_ports_;
+    PageVector<InputQueue> inputs_;
+    PageVector<OutputQueue> outputs_;
     std::vector<Link> links_;
     std::vector<TimePs> crossbar_ps_, crossbar_in_free_, crossbar_out_free_;
-    std::vector<Message> messages_;
+    PageVector<Message> messages_;
     std::uint32_t free_message_ = kNone;
     std::vector<Nic> nics_;
     std::vector<std::uint32_t> machines_;  // [endpoints * send_machines] messages being sent

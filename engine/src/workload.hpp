@@ -2,11 +2,13 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "events.hpp"
+#include "network.hpp"
 #include "packets.hpp"
 
 namespace hxmesh::engine {
@@ -64,18 +66,30 @@ class Workload {
     void finish(std::uint32_t rank, TimePs now) { records[rank].end_ps = std::max(records[rank].end_ps, now); }
 };
 
+/// A rank's processor: what it is asked to do waits for what it was asked before.
+struct Processor {
+    TimePs free = 0;
+    /// When something that takes `cost` and is asked for at `now` is done.
+    TimePs work(TimePs now, TimePs cost) { return free = std::max(free, now) + cost; }
+};
+
 /// Alltoall by shifts: every rank posts its receives, then sends to rank + shift for each shift in turn.
 class ShiftWorkload final : public Workload {
   public:
     ShiftWorkload(std::uint32_t ranks, std::int64_t message_bytes, std::vector<std::int32_t> shifts,
-                  std::uint32_t window, TimePs send_overhead, TimePs recv_overhead)
+                  std::uint32_t window, Overheads overheads)
         : Workload(ranks),
           bytes_(message_bytes),
           shifts_(std::move(shifts)),
           window_(window),
-          send_overhead_(send_overhead),
-          state_(ranks) {
-        posted_ = recv_overhead * static_cast<TimePs>(shifts_.size());
+          overheads_(overheads),
+          state_(ranks),
+          words_((shifts_.size() + 63) / 64) {
+        const auto n = static_cast<TimePs>(shifts_.size());
+        posted_ = overheads_.recv_ps * n;
+        for (State &s : state_) s.processor.free = posted_ + overheads_.send_ps * n;
+        if (overheads_.match_ps == 0) return;
+        open_.assign(words_ * ranks, ~std::uint64_t{0});
     }
 
     void start(Services &services) override {
@@ -88,7 +102,7 @@ class ShiftWorkload final : public Workload {
     void refill(std::uint32_t rank, Services &services) override {
         State &s = state_[rank];
         if (s.issued == shifts_.size() || (window_ && s.issued - s.injected >= window_)) return;
-        const TimePs ready = posted_ + send_overhead_ * (static_cast<TimePs>(s.issued) + 1);
+        const TimePs ready = posted_ + overheads_.send_ps * (static_cast<TimePs>(s.issued) + 1);
         if (ready > services.now()) {
             if (!s.asleep) {
                 s.asleep = true;
@@ -97,10 +111,10 @@ class ShiftWorkload final : public Workload {
             return;
         }
         const auto p = static_cast<std::uint32_t>(state_.size());
-        const auto shift = static_cast<std::uint32_t>(shifts_[s.issued++]);
-        std::uint32_t dst = rank + shift;
+        const std::uint32_t which = s.issued++;
+        std::uint32_t dst = rank + static_cast<std::uint32_t>(shifts_[which]);
         if (dst >= p) dst -= p;
-        services.send(rank, dst, bytes_, 0, 0);
+        services.send(rank, dst, bytes_, which, 0);
     }
     void on_injected(const MessageInfo &m, Services &services) override {
         State &s = state_[m.src_rank];
@@ -110,9 +124,10 @@ class ShiftWorkload final : public Workload {
         if (window_) services.wake(m.src_rank);
     }
     void on_delivered(const MessageInfo &m, Services &services) override {
-        ++state_[m.dst_rank].received;
+        State &s = state_[m.dst_rank];
+        ++s.received;
         records[m.dst_rank].bytes_received += m.bytes;
-        if (done(m.dst_rank)) finish(m.dst_rank, services.now());
+        finish(m.dst_rank, s.processor.work(services.now(), overheads_.match_ps * looked_at(m.dst_rank, m.tag_a)));
     }
     void on_timer(std::uint32_t rank, std::uint32_t, Services &services) override {
         state_[rank].asleep = false;
@@ -127,19 +142,37 @@ class ShiftWorkload final : public Workload {
                std::to_string(shifts_.size() - s.received) + " receives of " + std::to_string(shifts_.size());
     }
     [[nodiscard]] std::size_t bytes() const override {
-        return state_.size() * (sizeof(State) + sizeof(RankRecord)) + shifts_.size() * sizeof(std::int32_t);
+        return state_.size() * (sizeof(State) + sizeof(RankRecord)) + shifts_.size() * sizeof(std::int32_t) +
+               open_.size() * sizeof(std::uint64_t);
     }
 
   private:
     struct State {
         std::uint32_t issued = 0, injected = 0, received = 0;
         bool asleep = false;
+        Processor processor;
     };
+
+    /// Receives that are still open up to the one of shift `which`, which is then closed.
+    TimePs looked_at(std::uint32_t rank, std::uint32_t which) {
+        if (open_.empty()) return 0;
+        std::uint64_t *open = &open_[words_ * rank];
+        TimePs count = 0;
+        for (std::uint32_t w = 0; w < which / 64; ++w) count += std::popcount(open[w]);
+        const std::uint64_t bit = std::uint64_t{1} << (which % 64);
+        count += std::popcount(open[which / 64] & (bit | (bit - 1)));
+        open[which / 64] &= ~bit;
+        return count;
+    }
+
     std::int64_t bytes_;
     std::vector<std::int32_t> shifts_;
     std::uint32_t window_;
-    TimePs send_overhead_, posted_;
+    Overheads overheads_;
+    TimePs posted_ = 0;
     std::vector<State> state_;
+    std::size_t words_;
+    std::vector<std::uint64_t> open_;  // [ranks * words] bit per shift whose receive is open
 };
 
 /// Ring-like collectives: each rank runs `streams` sequences of send-and-receive steps (motifs.StreamSchedule).
@@ -151,13 +184,13 @@ class StreamWorkload final : public Workload {
     };
 
     StreamWorkload(std::uint32_t ranks, std::uint32_t streams, std::uint32_t segments, Segments data, bool lockstep,
-                   TimePs send_overhead, TimePs recv_overhead)
+                   Overheads overheads)
         : Workload(ranks),
           streams_(streams),
           segments_(segments),
           d_(std::move(data)),
           lockstep_(lockstep),
-          overhead_(send_overhead + recv_overhead),
+          overheads_(overheads),
           state_(std::size_t{ranks} * streams),
           ranks_(ranks) {}
 
@@ -181,6 +214,7 @@ class StreamWorkload final : public Workload {
     void on_delivered(const MessageInfo &m, Services &services) override {
         records[m.dst_rank].bytes_received += m.bytes;
         Stream &s = state_[index(m.dst_rank, m.tag_a)];
+        s.matched = std::max(s.matched, match(m.dst_rank, m.tag_a, services.now()));
         // Adaptive routing lets messages of one stream overtake each other.
         if (m.tag_b == s.arrived) {
             ++s.arrived;
@@ -205,6 +239,8 @@ class StreamWorkload final : public Workload {
         const std::uint32_t rank = target / streams_, stream = target % streams_;
         if (value == kPost)
             post(rank, stream, services);
+        else if (value == kMatched)
+            advance(rank, stream, services);
         else
             step_done(rank, stream, services);
     }
@@ -224,19 +260,31 @@ class StreamWorkload final : public Workload {
     }
 
   private:
-    static constexpr std::uint32_t kPost = 0, kReduced = 1;
+    static constexpr std::uint32_t kPost = 0, kReduced = 1, kMatched = 2;
     struct Stream {
         std::uint32_t segment = 0, step = 0;
         std::uint32_t sequence = 0;  // steps taken over all segments: numbers messages of the stream
         std::uint32_t arrived = 0;   // messages 0..arrived-1 are here
         std::vector<std::uint32_t> early;
         bool sent = false, reducing = false, posted = false;
+        TimePs matched = 0;  // when the processor has found the receive of the last message that arrived
     };
     struct Rank {
         std::uint32_t finished = 0;
         std::uint32_t waiting = 0;  // lockstep: streams still in the current step
-        TimePs cpu_free = 0;
+        Processor processor;
     };
+
+    /// Looks through the open receives of a rank, one per stream in a step, for that of `stream`.
+    TimePs match(std::uint32_t rank, std::uint32_t stream, TimePs now) {
+        if (overheads_.match_ps == 0) return now;
+        TimePs looked_at = 1;
+        for (std::uint32_t k = 0; k < stream; ++k) {
+            const Stream &s = state_[index(rank, k)];
+            if (s.posted && s.arrived <= s.sequence) ++looked_at;
+        }
+        return ranks_[rank].processor.work(now, overheads_.match_ps * looked_at);
+    }
 
     [[nodiscard]] std::size_t index(std::uint32_t rank, std::uint32_t stream) const {
         return std::size_t{rank} * streams_ + stream;
@@ -257,13 +305,13 @@ class StreamWorkload final : public Workload {
     }
     /// Posts the receive and the send of a step, after what they cost the rank's processor.
     void begin(std::uint32_t rank, std::uint32_t stream, Services &services) {
-        if (overhead_ == 0) {
+        const TimePs cost = overheads_.recv_ps + overheads_.send_ps;
+        if (cost == 0) {
             post(rank, stream, services);
             return;
         }
-        Rank &r = ranks_[rank];
-        r.cpu_free = std::max(r.cpu_free, services.now()) + overhead_;
-        services.timer(r.cpu_free - services.now(), rank * streams_ + stream, kPost);
+        const TimePs ready = ranks_[rank].processor.work(services.now(), cost);
+        services.timer(ready - services.now(), rank * streams_ + stream, kPost);
     }
     void post(std::uint32_t rank, std::uint32_t stream, Services &services) {
         Stream &s = state_[index(rank, stream)];
@@ -278,6 +326,10 @@ class StreamWorkload final : public Workload {
         const std::size_t at = index(rank, stream);
         Stream &s = state_[at];
         if (!s.posted || s.reducing || !s.sent || s.arrived <= s.sequence) return;
+        if (s.matched > services.now()) {
+            services.timer(s.matched - services.now(), rank * streams_ + stream, kMatched);
+            return;
+        }
         const std::size_t i = at * segments_ + s.segment;
         const std::int64_t got = block_bytes(i, std::int64_t{d_.first_block[i]} - 1 - s.step);
         const TimePs reduce = (got * d_.reduce_fs_per_byte[i] + 500) / 1000;
@@ -313,7 +365,7 @@ class StreamWorkload final : public Workload {
     std::uint32_t streams_, segments_;
     Segments d_;
     bool lockstep_;
-    TimePs overhead_;
+    Overheads overheads_;
     std::vector<Stream> state_;
     std::vector<Rank> ranks_;
 };
@@ -332,15 +384,15 @@ class GraphWorkload final : public Workload {
         std::vector<std::int64_t> match;      // [ops] the other end of a send or receive
     };
 
-    GraphWorkload(std::uint32_t ranks, Graph graph, TimePs send_overhead, TimePs recv_overhead)
+    GraphWorkload(std::uint32_t ranks, Graph graph, Overheads overheads)
         : Workload(ranks),
           g_(std::move(graph)),
-          send_overhead_(send_overhead),
-          recv_overhead_(recv_overhead),
+          overheads_(overheads),
+          open_(ranks),
           missing_(g_.kind.size()),
           state_(g_.kind.size()),
           left_(ranks),
-          cpu_free_(ranks) {
+          processors_(ranks) {
         const std::size_t ops = g_.kind.size();
         rank_of_.resize(ops);
         for (std::uint32_t r = 0; r < ranks; ++r) {
@@ -379,7 +431,7 @@ class GraphWorkload final : public Workload {
     void on_delivered(const MessageInfo &m, Services &services) override {
         records[m.dst_rank].bytes_received += m.bytes;
         if (state_[m.tag_a] == kPosted)
-            complete(m.tag_a, services);
+            match(m.tag_a, services);
         else
             state_[m.tag_a] = kArrivedEarly;
     }
@@ -405,18 +457,17 @@ class GraphWorkload final : public Workload {
 
   private:
     static constexpr std::uint32_t kExecute = 0, kElapsed = 1;
-    enum State : std::uint8_t { kIdle = 0, kPosted, kArrivedEarly, kComplete };
+    enum State : std::uint8_t { kIdle = 0, kPosted, kArrivedEarly, kMatching, kComplete };
 
     /// All dependencies are complete: runs the operation, after what it costs the rank's processor.
     void issue(std::uint32_t op, Services &services) {
-        const TimePs overhead = g_.kind[op] == kSend ? send_overhead_ : g_.kind[op] == kRecv ? recv_overhead_ : 0;
-        if (overhead == 0) {
+        const TimePs cost = g_.kind[op] == kSend ? overheads_.send_ps : g_.kind[op] == kRecv ? overheads_.recv_ps : 0;
+        if (cost == 0) {
             execute(op, services);
             return;
         }
-        TimePs &free = cpu_free_[rank_of_[op]];
-        free = std::max(free, services.now()) + overhead;
-        services.timer(free - services.now(), op, kExecute);
+        const TimePs ready = processors_[rank_of_[op]].work(services.now(), cost);
+        services.timer(ready - services.now(), op, kExecute);
     }
     void execute(std::uint32_t op, Services &services) {
         const std::uint32_t rank = rank_of_[op];
@@ -427,8 +478,9 @@ class GraphWorkload final : public Workload {
                           static_cast<std::uint32_t>(g_.match[op]), op);
             break;
         case kRecv:
+            if (overheads_.match_ps != 0) open_[rank].push_back(op);
             if (state_[op] == kArrivedEarly)
-                complete(op, services);
+                match(op, services);
             else
                 state_[op] = kPosted;
             break;
@@ -439,6 +491,21 @@ class GraphWorkload final : public Workload {
         default:
             complete(op, services);
         }
+    }
+    /// An arrived message looks through the open receives of its rank, in the order they were posted, for its own.
+    void match(std::uint32_t op, Services &services) {
+        if (overheads_.match_ps == 0) {
+            complete(op, services);
+            return;
+        }
+        const std::uint32_t rank = rank_of_[op];
+        std::vector<std::uint32_t> &open = open_[rank];
+        const auto found = std::find(open.begin(), open.end(), op);
+        const TimePs looked_at = found - open.begin() + 1;
+        open.erase(found);
+        state_[op] = kMatching;
+        const TimePs ready = processors_[rank].work(services.now(), overheads_.match_ps * looked_at);
+        services.timer(ready - services.now(), op, kElapsed);
     }
     /// Marks an operation complete and issues what waited for it; a worklist, since chains of waits can be long.
     void complete(std::uint32_t first, Services &services) {
@@ -463,11 +530,12 @@ class GraphWorkload final : public Workload {
     }
 
     Graph g_;
-    TimePs send_overhead_, recv_overhead_;
+    Overheads overheads_;
+    std::vector<std::vector<std::uint32_t>> open_;  // [ranks] posted receives, if matching costs anything
     std::vector<std::uint32_t> missing_;
     std::vector<std::uint8_t> state_;
     std::vector<std::int64_t> left_;
-    std::vector<TimePs> cpu_free_;
+    std::vector<Processor> processors_;
     std::vector<std::uint32_t> rank_of_;
     std::vector<std::int64_t> next_offset_;
     std::vector<std::uint32_t> next_;

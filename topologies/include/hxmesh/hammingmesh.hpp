@@ -101,7 +101,8 @@ class HammingMeshRouting {
             go[kWest] = to_west <= to_east;
             go[kEast] = to_east <= to_west;
             go[kSouth] = there.ly > here.ly;
-            go[kNorth] = there.ly < here.ly;
+            // The artifact offers north here as well; a packet that took it would have to turn east or west after it,
+            // which closes cycles of channels on boards with more than two rows.
             order = kSameRow;
         } else {
             const std::uint32_t nearest = std::min(std::min(to_north, to_south), std::min(to_west, to_east));

@@ -1,0 +1,162 @@
+"""The C++ routing functions on the wiring that Python builds: every route arrives, and none can deadlock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from topologies import Dragonfly, FatTree, HxMesh, HyperX2D, Topology, Torus2D
+from topologies._routing import Routing
+from topologies.base import UNCONNECTED
+from topologies.metrics import router_hops
+
+Channel = tuple[int, int]
+"""(global output port, virtual channel)"""
+
+NETWORKS: dict[str, Callable[[], Topology]] = {
+    "hx1mesh 4x4": lambda: HxMesh(1, 1, 4, 4),
+    "hx2mesh 4x4": lambda: HxMesh(2, 2, 4, 4),
+    "hx2mesh 3x5": lambda: HxMesh(2, 2, 3, 5),
+    "hx4mesh 2x2": lambda: HxMesh(4, 4, 2, 2),
+    "hx3mesh 2x3": lambda: HxMesh(3, 3, 2, 3),
+    "hx5mesh 2x1": lambda: HxMesh(5, 5, 2, 1),
+    "boards 4x2": lambda: HxMesh(4, 2, 2, 3),
+    "boards 2x3": lambda: HxMesh(2, 3, 3, 2),
+    "boards 1x4": lambda: HxMesh(1, 4, 3, 2),
+    "one row": lambda: HxMesh(2, 2, 6, 1),
+    "one column": lambda: HxMesh(3, 2, 1, 4),
+    "one board": lambda: HxMesh(3, 4, 1, 1),
+    "line trees, radix 4": lambda: HxMesh(2, 2, 3, 4, radix=4),
+    "line trees, radix 8": lambda: HxMesh(1, 1, 7, 5, radix=8),
+    "line trees, odd": lambda: HxMesh(1, 2, 13, 2, radix=8),
+    "torus 4x4": lambda: Torus2D(4, 4),
+    "torus 5x3": lambda: Torus2D(5, 3),
+    "torus 2x6": lambda: Torus2D(2, 6),
+    "torus 6x6 balanced": lambda: Torus2D(6, 6, balanced=True),
+    "hyperx 4x5": lambda: HyperX2D(4, 5),
+    "dragonfly": lambda: Dragonfly(2, 4, 2, 5),
+    "dragonfly balanced": lambda: Dragonfly(2, 3, 3, 4, balanced=True),
+    "fat tree": lambda: FatTree.merlin([(4, 4)], top=4),
+    "fat tree, tapered": lambda: FatTree.merlin([(4, 2)], top=4),
+    "fat tree, adaptive": lambda: FatTree.merlin([(4, 4)], top=4, adaptive=True),
+    "fat tree, three levels": lambda: FatTree.merlin([(2, 2), (3, 3)], top=4),
+    "clos": lambda: FatTree.clos(40, radix=8, leaf_down=4, leaf_up=4, levels=3),
+    "clos, tapered": lambda: FatTree.clos(33, radix=8, leaf_down=5, leaf_up=3, levels=2),
+    "clos, three tapered levels": lambda: FatTree.clos(70, radix=8, leaf_down=5, leaf_up=3, levels=3),
+}
+
+
+def routing_of(topology: Topology) -> Routing:
+    spec = topology.routing
+    return Routing(spec.family, spec.params, {name: table.tolist() for name, table in spec.tables.items()})
+
+
+def steps(topology: Topology, routing: Routing, src: int, dst: int) -> Iterator[tuple[Channel | None, Channel, int]]:
+    """Every (channel held, channel asked for, hops so far) that a packet from `src` to `dst` can come to."""
+    offset, peer = topology.port_offset, topology.port_peer
+    host_out = int(offset[topology.endpoint_router[dst]] + topology.endpoint_port[dst])
+    first = (int(topology.endpoint_router[src]), int(topology.endpoint_port[src]), 0)
+    todo: list[tuple[tuple[int, int, int], Channel | None, int]] = [(first, None, 0)]
+    seen = set()
+    while todo:
+        at, held, hops = todo.pop()
+        assert hops <= topology.num_routers, "a packet walks in circles"
+        found = routing.candidates(*at, src, dst)
+        assert found, f"no way on at router {at[0]}"
+        for port, vc in found:
+            out = int(offset[at[0]]) + port
+            assert out < offset[at[0] + 1], "the routing names a port that the router does not have"
+            assert topology.port_kind[out] != UNCONNECTED, "the routing names a port without a cable"
+            assert vc < routing.num_vcs
+            yield held, (out, vc), hops
+            if peer[out] < 0:
+                assert out == host_out, "the packet leaves at the wrong endpoint"
+                continue
+            there = int(topology.port_router[peer[out]])
+            state = (there, int(peer[out] - offset[there]), vc)
+            if (state, out) not in seen:
+                seen.add((state, out))
+                todo.append((state, (out, vc), hops + 1))
+
+
+def dependencies(topology: Topology, routing: Routing) -> tuple[np.ndarray, int]:
+    """Edges [n, 2] between channels one of which is held while the other is asked for, and the number of channels."""
+    vcs = routing.num_vcs
+    edges = set()
+    for src in range(topology.num_endpoints):
+        for dst in range(topology.num_endpoints):
+            if src == dst:
+                continue
+            for held, asked, _ in steps(topology, routing, src, dst):
+                if held is not None:
+                    edges.add((held[0] * vcs + held[1], asked[0] * vcs + asked[1]))
+    return np.array(sorted(edges), dtype=np.int64).reshape(-1, 2), topology.num_ports * vcs
+
+
+def is_acyclic(edges: np.ndarray, channels: int) -> bool:
+    graph = coo_array((np.ones(len(edges)), (edges[:, 0], edges[:, 1])), shape=(channels, channels))
+    components, _ = connected_components(graph, directed=True, connection="strong")
+    return bool(components == channels and np.all(edges[:, 0] != edges[:, 1]))
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_every_route_arrives_and_channels_cannot_wait_in_a_circle(name: str) -> None:
+    topology = NETWORKS[name]()
+    edges, channels = dependencies(topology, routing_of(topology))
+    assert is_acyclic(edges, channels)
+
+
+class WithoutDateline:
+    """A torus routing whose second channel is never used: rings of channels close."""
+
+    def __init__(self, routing: Routing) -> None:
+        self._routing = routing
+        self.num_vcs = routing.num_vcs
+
+    def candidates(self, router: int, in_port: int, in_vc: int, src: int, dst: int) -> list[tuple[int, int]]:
+        return [(port, 0) for port, _ in self._routing.candidates(router, in_port, in_vc, src, dst)]
+
+
+def test_the_cycle_test_catches_a_broken_routing() -> None:
+    topology = Torus2D(4, 4)
+    edges, channels = dependencies(topology, WithoutDateline(routing_of(topology)))  # type: ignore[arg-type]
+    assert not is_acyclic(edges, channels)
+
+
+@pytest.mark.parametrize(
+    ("name", "detour"),
+    [
+        ("torus 5x3", 0),
+        ("hyperx 4x5", 0),
+        ("fat tree", 0),
+        ("hx1mesh 4x4", 0),
+        ("hx2mesh 4x4", 0),
+        # North last: a packet that may not leave northwards yet cannot go round through a row's switch later.
+        ("hx4mesh 2x2", 1),
+    ],
+)
+def test_shortest_routes(name: str, detour: int) -> None:
+    """Where the routing is minimal, the fewest hops it can take are those of the network."""
+    topology = NETWORKS[name]()
+    routing = routing_of(topology)
+    for src in range(0, topology.num_endpoints, 3):
+        fewest = router_hops(topology, np.array([topology.endpoint_router[src]]))[0]
+        for dst in range(topology.num_endpoints):
+            if src == dst:
+                continue
+            last = [hops for _, (out, _), hops in steps(topology, routing, src, dst) if topology.port_peer[out] < 0]
+            excess = min(last) - fewest[topology.endpoint_router[dst]]
+            assert 0 <= excess <= detour
+
+
+def test_routing_names_what_is_missing() -> None:
+    with pytest.raises(ValueError, match="unknown routing family ring"):
+        Routing("ring", {}, {})
+    with pytest.raises(ValueError, match="needs parameter balanced"):
+        Routing("torus", {"size0": 3, "size1": 3}, {})
+    with pytest.raises(ValueError, match="needs table level"):
+        Routing("fattree", {"d0": 3, "adaptive": 0}, {})
