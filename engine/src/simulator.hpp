@@ -6,7 +6,7 @@
 #pragma once
 
 #include <algorithm>
-#include <chrono>
+#include <bit>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -79,11 +79,10 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         bool go_on = true;
         std::uint64_t next_tick = kTickEvents;
         Event event{};
-        EventKind kind{};
-        while (queue_.pop(event, kind)) {
+        while (queue_.pop(event)) {
             now_ = event.time;
             ++events_;
-            switch (kind) {
+            switch (event.kind) {
             case EventKind::kArrive:
                 prefetch_arrival();
                 arrive(event);
@@ -147,14 +146,17 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         std::uint32_t router;
         std::uint32_t local;
     };
+    struct Serialisation {
+        TimePs ps;
+        EventQueue::LaneId lane = EventQueue::kHeap;
+        bool known = false;  // whether a lane was asked for: only lengths that occur get one
+    };
     struct Link {
         TimePs latency;
         std::int64_t bps;
-        EventQueue::LaneId arrive, credit;
+        EventQueue::LaneId lane;     // of what travels along it
         std::int32_t safe_credits;  // with so many left, a credit's travel time cannot matter
-        std::vector<TimePs> serialise;               // [flits]
-        std::vector<EventQueue::LaneId> port_free;   // [flits]
-        std::vector<std::uint8_t> known;             // [flits] lane was asked for
+        std::vector<Serialisation> serialisation;  // [flits]
     };
     struct Message {
         std::uint32_t src_rank, dst_rank;
@@ -243,16 +245,13 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         Link made;
         made.latency = latency;
         made.bps = bps;
-        made.arrive = queue_.lane(EventKind::kArrive, latency);
-        made.credit = queue_.lane(EventKind::kCredit, latency);
+        made.lane = queue_.lane(latency);
         const TimePs flit = std::max<TimePs>(1, transfer_ps(1, bps));
         made.safe_credits = static_cast<std::int32_t>(
             std::min<TimePs>(kPlenty, latency / flit + 2 * static_cast<TimePs>(max_flits_) + 1));
         const auto n = static_cast<std::size_t>(max_flits_) + 1;
-        made.serialise.resize(n);
-        for (std::size_t f = 0; f < n; ++f) made.serialise[f] = transfer_ps(static_cast<std::int32_t>(f), bps);
-        made.port_free.assign(n, EventQueue::kHeap);
-        made.known.assign(n, 0);
+        for (std::size_t f = 0; f < n; ++f)
+            made.serialisation.push_back({transfer_ps(static_cast<std::int32_t>(f), bps)});
         links_.push_back(std::move(made));
         if (links_.size() > 255) throw std::invalid_argument("more than 255 kinds of link");
         return static_cast<std::uint8_t>(links_.size() - 1);
@@ -260,15 +259,8 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
 
     // ---- events ------------------------------------------------------------------------------------------------
 
-    void schedule(EventQueue::LaneId lane, EventKind kind, const Event &event) {
-        if (lane != EventQueue::kHeap)
-            queue_.push(lane, event);
-        else
-            queue_.push_any(kind, event.time, event);
-    }
-
     void prefetch_arrival() {
-        if (const Event *e = queue_.peek(kFar)) {
+        if (const Event *e = queue_.peek(kFar); e != nullptr && e->kind == EventKind::kArrive) {
             if (e->target < num_ports_) {
                 __builtin_prefetch(&inputs_[std::size_t{e->target} * vcs_ + e->vc], 1);
                 __builtin_prefetch(&router_ports_[e->target]);
@@ -277,7 +269,8 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
                 __builtin_prefetch(&messages_[e->message], 1);
             }
         }
-        if (const Event *e = queue_.peek(kNear); e != nullptr && e->target < num_ports_) {
+        if (const Event *e = queue_.peek(kNear);
+            e != nullptr && e->kind == EventKind::kArrive && e->target < num_ports_) {
             const InputQueue &in = inputs_[std::size_t{e->target} * vcs_ + e->vc];
             if (!in.queue.empty()) {
                 in.queue.prefetch_back(pool_);
@@ -298,21 +291,21 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         }
     }
     void prefetch_port() {
-        if (const Event *e = queue_.peek(kFar)) {
+        if (const Event *e = queue_.peek(kFar); e != nullptr && e->kind == EventKind::kPortFree) {
             __builtin_prefetch(&ports_[e->target], 1);
             __builtin_prefetch(&outputs_[std::size_t{e->target} * vcs_], 1);
             if (vcs_ > 1) __builtin_prefetch(&outputs_[std::size_t{e->target} * vcs_ + 2], 1);
         }
-        if (const Event *e = queue_.peek(kNear); e != nullptr && e->target < num_ports_) {
+        if (const Event *e = queue_.peek(kNear);
+            e != nullptr && e->kind == EventKind::kPortFree && e->target < num_ports_) {
             const OutputPort &port = ports_[e->target];
-            if (port.filled != 0) {
-                const auto vc = static_cast<std::uint32_t>(__builtin_ctz(port.filled));
-                outputs_[std::size_t{e->target} * vcs_ + vc].queue.prefetch_front(pool_);
-            }
+            for (std::uint32_t filled = port.filled; filled != 0; filled &= filled - 1)
+                outputs_[std::size_t{e->target} * vcs_ + static_cast<std::uint32_t>(std::countr_zero(filled))]
+                    .queue.prefetch_front(pool_);
         }
     }
 
-    void arrive(const Event &event) {
+    HXMESH_INLINE void arrive(const Event &event) {
         const Packet packet{event.message, event.header};
         if (event.target >= num_ports_) {
             deliver(packet);
@@ -336,7 +329,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         in.queue.push(pool_, packet);
     }
 
-    [[nodiscard]] std::uint32_t route(std::uint32_t in_port, std::uint32_t in_vc, Packet packet) const {
+    [[nodiscard]] HXMESH_INLINE std::uint32_t route(std::uint32_t in_port, std::uint32_t in_vc, Packet packet) const {
         const RouterPort at = router_ports_[in_port];
         RouteQuery query{at.router, at.local, in_vc, 0, packet.dst()};
         if constexpr (Routing::kNeedsSource) query.src = messages_[packet.message].src_endpoint;
@@ -355,7 +348,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         [[nodiscard]] std::int32_t capacity() const { return sim.output_flits_; }
     };
 
-    [[nodiscard]] bool may_cross(std::uint32_t in_port, std::uint32_t out_port, std::uint32_t out, Packet packet) const {
+    [[nodiscard]] HXMESH_INLINE bool may_cross(std::uint32_t in_port, std::uint32_t out_port, std::uint32_t out, Packet packet) const {
         const OutputQueue &q = outputs_[out];
         if (q.first_waiter != kNone || q.used + packet.flits() > output_flits_) return false;
         return p_.crossbar_bps == 0 || (crossbar_in_free_[in_port] <= now_ && crossbar_out_free_[out_port] <= now_);
@@ -367,7 +360,8 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         InputQueue &in = inputs_[at];
         if (p_.crossbar_bps != 0 && crossbar_in_free_[in_port] > now_) {
             in.state = InputState::kWaitsForCrossbar;
-            queue_.push_any(EventKind::kCrossbarIn, crossbar_in_free_[in_port], {0, in_port, 0, 0, in_vc});
+            queue_.push_any({crossbar_in_free_[in_port], in_port, 0, 0, static_cast<std::uint8_t>(in_vc),
+                             EventKind::kCrossbarIn});
             return;
         }
         in.state = InputState::kWaitsForOutput;
@@ -385,11 +379,11 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         const std::uint32_t port = out / vcs_;
         if (ports_[port].crossbar_pending || crossbar_out_free_[port] <= now_) return;
         ports_[port].crossbar_pending = true;
-        queue_.push_any(EventKind::kCrossbarOut, crossbar_out_free_[port], {0, port, 0, 0, 0});
+        queue_.push_any({crossbar_out_free_[port], port, 0, 0, 0, EventKind::kCrossbarOut});
     }
 
     /// Moves a packet through the crossbar: onto the link if that is free, else into the output queue.
-    void cross(std::uint32_t in_port, std::uint32_t out_port, std::uint32_t out, Packet packet) {
+    HXMESH_INLINE void cross(std::uint32_t in_port, std::uint32_t out_port, std::uint32_t out, Packet packet) {
         if (p_.crossbar_bps != 0) {
             const TimePs busy = now_ + crossbar_ps_[static_cast<std::size_t>(packet.flits())];
             crossbar_in_free_[in_port] = busy;
@@ -407,7 +401,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         port.filled |= 1u << vc;
     }
 
-    void transmit(std::uint32_t out_port, OutputPort &port, OutputQueue &q, std::uint32_t vc, Packet packet,
+    HXMESH_INLINE void transmit(std::uint32_t out_port, OutputPort &port, OutputQueue &q, std::uint32_t vc, Packet packet,
                   std::uint32_t ended_message) {
         const auto n = static_cast<std::size_t>(packet.flits());
         q.credits -= packet.flits();
@@ -416,15 +410,17 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         ++port.packets;
         port.flits += n;
         Link &l = links_[port.link];
-        schedule(l.arrive, EventKind::kArrive, {now_ + l.latency, port.peer, packet.message, packet.header, vc});
-        if (!l.known[n]) {
-            l.known[n] = 1;
-            l.port_free[n] = queue_.lane(EventKind::kPortFree, l.serialise[n]);
+        queue_.push(l.lane, {now_ + l.latency, port.peer, packet.message, packet.header, static_cast<std::uint8_t>(vc),
+                             EventKind::kArrive});
+        Serialisation &time = l.serialisation[n];
+        if (!time.known) [[unlikely]] {
+            time.known = true;
+            time.lane = queue_.lane(time.ps);
         }
-        schedule(l.port_free[n], EventKind::kPortFree, {now_ + l.serialise[n], out_port, ended_message, 0, 0});
+        queue_.push(time.lane, {now_ + time.ps, out_port, ended_message, 0, 0, EventKind::kPortFree});
     }
 
-    void port_free(const Event &event) {
+    HXMESH_INLINE void port_free(const Event &event) {
         ports_[event.target].idle = true;
         if (event.target >= num_ports_) {
             const std::uint32_t endpoint = event.target - num_ports_;
@@ -436,7 +432,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     }
 
     /// Puts the next packet of a router's output port on its link: round robin over channels with credits.
-    void send_next(std::uint32_t out_port) {
+    HXMESH_INLINE void send_next(std::uint32_t out_port) {
         OutputPort &port = ports_[out_port];
         if (port.filled == 0) return;
         std::uint32_t vc = port.last_vc;
@@ -503,7 +499,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         in.state = InputState::kFlowing;
     }
 
-    void return_credit(std::uint32_t in_port, std::uint32_t in_vc, std::int32_t n) {
+    HXMESH_INLINE void return_credit(std::uint32_t in_port, std::uint32_t in_vc, std::int32_t n) {
         const std::uint32_t up = ports_[in_port].peer;
         OutputQueue &q = outputs_[std::size_t{up} * vcs_ + in_vc];
         const Link &l = links_[ports_[up].link];
@@ -511,7 +507,8 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
             q.credits += n;
             return;
         }
-        schedule(l.credit, EventKind::kCredit, {now_ + l.latency, up, static_cast<std::uint32_t>(n), 0, in_vc});
+        queue_.push(l.lane, {now_ + l.latency, up, static_cast<std::uint32_t>(n), 0, static_cast<std::uint8_t>(in_vc),
+                             EventKind::kCredit});
     }
 
     void credit(const Event &event) {
@@ -646,7 +643,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     }
 
     void timer(TimePs delay, std::uint32_t target, std::uint32_t value) override {
-        queue_.push_any(EventKind::kTimer, now_ + delay, {0, target, value, 0, 0});
+        queue_.push_any({now_ + delay, target, value, 0, 0, EventKind::kTimer});
     }
 
     void wake(std::uint32_t rank) override {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "hxmesh/route.hpp"
@@ -33,7 +34,20 @@ class HammingMeshRouting {
                           static_cast<std::uint16_t>(inside % a), static_cast<std::uint16_t>(inside / a)};
         }
         first_row_router_ = accelerators;
-        first_column_router_ = accelerators + b * y * row_.routers();
+        const std::uint32_t row_routers = b * y * row_.routers(), column_routers = a * x * column_.routers();
+        for (std::uint32_t r = 0; r < row_routers + column_routers; ++r) {
+            const bool is_row = r < row_routers;
+            const std::uint32_t index = is_row ? r % row_.routers() : (r - row_routers) % column_.routers();
+            line_places_.push_back({is_row, static_cast<std::uint16_t>(index)});
+        }
+        if (a * b > kTabulated) return;
+        const std::uint32_t n = a * b;
+        choices_.resize(std::size_t{4} * n * n);
+        for (std::uint32_t relation = 0; relation < 4; ++relation)
+            for (std::uint32_t here = 0; here < n; ++here)
+                for (std::uint32_t there = 0; there < n; ++there)
+                    choices_[(relation * n + here) * n + there] =
+                        choose(static_cast<Relation>(relation), here % a, here / a, there % a, there / a);
     }
 
     [[nodiscard]] std::uint32_t num_vcs() const { return 3; }
@@ -52,10 +66,23 @@ class HammingMeshRouting {
     }
 
   private:
-    enum Order : std::uint8_t { kSameBoard, kSameColumn, kSameRow, kElsewhere };
+    /// How a destination's board lies to the own one.
+    enum Relation : std::uint8_t { kSameBoard, kSameColumn, kSameRow, kElsewhere };
+    static constexpr std::uint32_t kTabulated = 64;  // largest board whose decisions are kept in a table
+
+    /// Directions in order of preference; bit i of `leaves`: the i-th one leaves the board.
+    struct Choice {
+        std::uint8_t count = 0;
+        std::uint8_t leaves = 0;
+        std::array<std::uint8_t, 4> port{};
+    };
 
     struct Place {
         std::uint16_t bx, by, lx, ly;  // board column and row, column and row inside the board
+    };
+    struct LinePlace {
+        bool is_row;
+        std::uint16_t index;  // of the router in its line
     };
 
     /// The network of one line.
@@ -75,52 +102,68 @@ class HammingMeshRouting {
         std::uint32_t leaves = 0, spines = 0;
     };
 
-    /// Adds a direction out of a board, or inside it; what leaves rises by one channel.
     void at_accelerator(const RouteQuery &q, Candidates &out) const {
-        const Place here = places_[q.router];
         if (q.router == q.dst) {
             out.add(kHost, q.in_vc);
             return;
         }
-        const Place there = places_[q.dst];
-        const std::uint32_t to_north = here.ly + 1u, to_south = b_ - here.ly;
-        const std::uint32_t to_west = here.lx + 1u, to_east = a_ - here.lx;
+        const Place here = places_[q.router], there = places_[q.dst];
+        const bool same_x = here.bx == there.bx, same_y = here.by == there.by;
+        const Relation relation = same_x ? (same_y ? kSameBoard : kSameColumn) : (same_y ? kSameRow : kElsewhere);
+        const std::uint32_t n = a_ * b_;
+        const Choice choice = choices_.empty() ? choose(relation, here.lx, here.ly, there.lx, there.ly)
+                                               : choices_[(relation * n + here.ly * a_ + here.lx) * n +
+                                                          there.ly * a_ + there.lx];
+        // What leaves the board for a line rises by one channel.
+        for (std::uint32_t i = 0; i < choice.count; ++i)
+            out.add(choice.port[i], q.in_vc + (choice.leaves >> i & 1u));
+    }
+
+    [[nodiscard]] Choice choose(Relation relation, std::uint32_t hx, std::uint32_t hy, std::uint32_t tx,
+                                std::uint32_t ty) const {
+        const std::uint32_t to_north = hy + 1, to_south = b_ - hy, to_west = hx + 1, to_east = a_ - hx;
         bool go[4] = {false, false, false, false};
-        Order order = kSameBoard;
-        if (here.bx == there.bx && here.by == there.by) {
-            toward(here.lx, there.lx, a_, x_ > 1, go[kWest], go[kEast]);
-            toward(here.ly, there.ly, b_, y_ > 1, go[kNorth], go[kSouth]);
-        } else if (here.bx == there.bx) {
+        switch (relation) {
+        case kSameBoard:
+            toward(hx, tx, a_, x_ > 1, go[kWest], go[kEast]);
+            toward(hy, ty, b_, y_ > 1, go[kNorth], go[kSouth]);
+            break;
+        case kSameColumn:
             // Leave by the nearer edge, or first take a step along the row: it is needed on one of the boards anyway.
             go[kNorth] = to_north <= to_south;
             go[kSouth] = to_south <= to_north;
-            go[kEast] = there.lx > here.lx;
-            go[kWest] = there.lx < here.lx;
-            order = kSameColumn;
-        } else if (here.by == there.by) {
+            go[kEast] = tx > hx;
+            go[kWest] = tx < hx;
+            break;
+        case kSameRow:
             go[kWest] = to_west <= to_east;
             go[kEast] = to_east <= to_west;
-            go[kSouth] = there.ly > here.ly;
+            go[kSouth] = ty > hy;
             // The artifact offers north here as well; a packet that took it would have to turn east or west after it,
             // which closes cycles of channels on boards with more than two rows.
-            order = kSameRow;
-        } else {
+            break;
+        case kElsewhere:
             const std::uint32_t nearest = std::min(std::min(to_north, to_south), std::min(to_west, to_east));
             go[kNorth] = to_north == nearest;
             go[kSouth] = to_south == nearest;
             go[kWest] = to_west == nearest;
             go[kEast] = to_east == nearest;
-            order = kElsewhere;
+            break;
         }
         // North last: with a choice, a packet that is not yet in its column inside the board does not go north.
-        if (here.lx != there.lx && (go[kEast] || go[kSouth] || go[kWest])) go[kNorth] = false;
+        if (hx != tx && (go[kEast] || go[kSouth] || go[kWest])) go[kNorth] = false;
         static constexpr std::uint8_t kOrders[4][4] = {{kSouth, kNorth, kEast, kWest},
                                                        {kNorth, kSouth, kEast, kWest},
                                                        {kWest, kEast, kSouth, kNorth},
                                                        {kNorth, kEast, kSouth, kWest}};
-        const bool leaves[4] = {here.ly == 0, here.lx + 1u == a_, here.ly + 1u == b_, here.lx == 0};
-        for (const std::uint8_t port : kOrders[order])
-            if (go[port]) out.add(port, q.in_vc + (leaves[port] ? 1 : 0));
+        const bool leaves[4] = {hy == 0, hx + 1 == a_, hy + 1 == b_, hx == 0};
+        Choice choice;
+        for (const std::uint8_t port : kOrders[relation]) {
+            if (!go[port]) continue;
+            choice.leaves = static_cast<std::uint8_t>(choice.leaves | (leaves[port] ? 1u << choice.count : 0u));
+            choice.port[choice.count++] = port;
+        }
+        return choice;
     }
 
     /// Directions that shorten the way from `here` to `there` inside a board side of `n`: straight, or round through
@@ -135,9 +178,10 @@ class HammingMeshRouting {
     }
 
     void at_line(const RouteQuery &q, Candidates &out) const {
-        const bool is_row = q.router < first_column_router_;
+        const LinePlace place = line_places_[q.router - first_row_router_];
+        const bool is_row = place.is_row;
         const Line &line = is_row ? row_ : column_;
-        const std::uint32_t index = (q.router - (is_row ? first_row_router_ : first_column_router_)) % line.routers();
+        const std::uint32_t index = place.index;
         const Place there = places_[q.dst];
         const std::uint32_t board = is_row ? there.bx : there.by;
         const std::uint32_t at = is_row ? there.lx : there.ly, n = is_row ? a_ : b_;
@@ -165,8 +209,10 @@ class HammingMeshRouting {
 
     std::uint32_t a_, b_, x_, y_, half_;
     Line row_, column_;
-    std::uint32_t first_row_router_ = 0, first_column_router_ = 0;
-    std::vector<Place> places_;
+    std::uint32_t first_row_router_ = 0;
+    std::vector<Place> places_;           // [accelerators]
+    std::vector<LinePlace> line_places_;  // [line routers]
+    std::vector<Choice> choices_;         // [relations, places, places]
 };
 
 }  // namespace hxmesh

@@ -1,6 +1,9 @@
 // 2D torus: dimension order with a dateline, as merlin.torus routes (sst-elements, merlin/topology/torus.cc).
 #pragma once
 
+#include <array>
+#include <vector>
+
 #include "hxmesh/route.hpp"
 
 namespace hxmesh {
@@ -15,18 +18,20 @@ class TorusRouting {
     static constexpr bool kNeedsSource = false;
     static constexpr std::uint32_t kHostPort = 4;
 
-    TorusRouting(std::uint32_t size0, std::uint32_t size1, bool balanced)
-        : size_{size0, size1}, balanced_(balanced) {}
+    TorusRouting(std::uint32_t size0, std::uint32_t size1, bool balanced) : size_{size0, size1}, balanced_(balanced) {
+        for (std::uint32_t r = 0; r < size0 * size1; ++r)
+            at_.push_back({static_cast<std::uint16_t>(r % size0), static_cast<std::uint16_t>(r / size0)});
+    }
 
     [[nodiscard]] std::uint32_t num_vcs() const { return 2; }
 
     [[nodiscard]] Hop next(const RouteQuery &q) const {
         if (q.dst == q.router) return {kHostPort, static_cast<std::uint8_t>(q.in_vc)};
-        const std::uint32_t here[2] = {q.router % size_[0], q.router / size_[0]};
-        const std::uint32_t there[2] = {q.dst % size_[0], q.dst / size_[0]};
+        const auto &here = at_[q.router];
+        const auto &there = at_[q.dst];
         const std::uint32_t dim = here[0] != there[0] ? 0 : 1;
         const std::uint32_t n = size_[dim];
-        const std::uint32_t up = there[dim] >= here[dim] ? there[dim] - here[dim] : there[dim] + n - here[dim];
+        const std::uint32_t up = static_cast<std::uint32_t>(there[dim]) - here[dim] + (there[dim] >= here[dim] ? 0 : n);
         const std::uint32_t down = n - up;
         bool positive = up <= down;
         if (balanced_ && up == down) positive = ((here[0] + here[1]) & 1) == 0;
@@ -49,6 +54,7 @@ class TorusRouting {
   private:
     std::uint32_t size_[2];
     bool balanced_;
+    std::vector<std::array<std::uint16_t, 2>> at_;  // [routers] coordinates: a division costs more than a look-up
 };
 
 }  // namespace hxmesh

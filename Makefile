@@ -1,0 +1,88 @@
+# Everything a newcomer needs; each target sets up its own virtual environment first.
+#   make table2   Table 2 of the paper, small cluster, full size
+#   make quick    the same table with 64 KiB messages
+#   make test     the test suite
+PYTHON ?= python3
+VENV ?= .venv
+CORES ?= 2
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+READY_DEV := $(VENV)/.ready-dev
+SOURCES := pyproject.toml CMakeLists.txt $(wildcard topologies/include/hxmesh/*.hpp topologies/src/*.cpp engine/src/*)
+# The commands run with the environment's own programs first, as after `source .venv/bin/activate`.
+export PATH := $(abspath $(BIN)):$(PATH)
+
+.PHONY: help setup table2 quick alltoall allreduce permutation figures test slow lint types lock bench clean
+
+help:
+	@sed -n 's/^#   //p' Makefile; \
+	echo 'make alltoall, allreduce, permutation   the sweeps of Figures 6, 7 and 8'; \
+	echo 'make bench    speed and memory of the engine'; \
+	echo 'make lint types slow lock clean'
+
+setup: $(READY)
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "hxmesh needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) --version 2>&1): set PYTHON=..." >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+
+$(READY): $(BIN)/python requirements.lock $(SOURCES)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	@touch $@
+
+$(READY_DEV): $(READY) requirements-dev.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@touch $@
+
+# One study: results/<name>/ with its tables, figures and report.
+STUDY = snakemake --cores $(CORES) --configfile
+
+table2: $(READY)
+	@$(STUDY) workflow/config/table2_small.yaml
+	@hxmesh report results/table2_small --show
+
+quick: $(READY)
+	@$(STUDY) workflow/config/table2_quick.yaml
+	@hxmesh report results/table2_quick --show
+
+alltoall: $(READY)
+	@$(STUDY) workflow/config/alltoall_small.yaml
+
+allreduce: $(READY)
+	@$(STUDY) workflow/config/allreduce_small.yaml
+
+permutation: $(READY)
+	@$(STUDY) workflow/config/permutation_small.yaml
+
+figures: alltoall allreduce permutation
+
+test: $(READY_DEV)
+	pytest -n $(CORES) -m "not slow and not sst"
+
+slow: $(READY_DEV)
+	pytest -n $(CORES) -m "slow"
+
+lint: $(READY_DEV)
+	ruff check .
+	ruff format --check .
+	snakefmt --check Snakefile workflow/rules
+	codespell
+	clang-format --dry-run --Werror $$(git ls-files '*.hpp' '*.cpp')
+	snakemake --lint --configfile workflow/config/table2_small.yaml
+
+types: $(READY_DEV)
+	mypy
+
+# Exact versions with hashes, for every platform and Python from 3.11 on; no index addresses in them.
+LOCK = uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
+lock: $(READY_DEV)
+	$(LOCK) --extra build --output-file requirements.lock pyproject.toml
+	$(LOCK) --extra dev --constraint requirements.lock --output-file requirements-dev.lock pyproject.toml
+
+bench: $(READY)
+	python benchmarks/engine_speed.py
+
+clean:
+	rm -rf build $(VENV)

@@ -1,0 +1,144 @@
+"""Which links traffic takes: adaptive routing spreads it, deterministic routing does not."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+import engine
+from engine import NetworkParams
+from motifs import ArraySchedule, ShiftSchedule, parse_goal
+from topologies import FatTree, HxMesh, LinkKind, Topology, Torus2D
+
+PACKET = 1024
+
+
+def params(buffer_packets: int = 8) -> NetworkParams:
+    size = buffer_packets * PACKET
+    return NetworkParams(
+        packet_bytes=PACKET, flit_bytes=64, input_buffer_bytes=size, output_buffer_bytes=size, crossbar_bps=0
+    )
+
+
+def link_table(
+    topology: Topology, schedule: ArraySchedule | ShiftSchedule, network: NetworkParams | None = None
+) -> pd.DataFrame:
+    result = engine.run(topology, schedule, network or params(), links=True)
+    assert result.status == "complete", result.message
+    assert result.links is not None
+    return result.links
+
+
+def sends(ranks: int, pairs: list[tuple[int, int]], packets: int) -> ArraySchedule:
+    """One long message for each pair."""
+    size = packets * PACKET
+    lines = [f"num_ranks {ranks}"]
+    for rank in range(ranks):
+        lines.append(f"rank {rank} {{")
+        lines += [f"send {size}b to {target}" for source, target in pairs if source == rank]
+        lines += [f"recv {size}b from {source}" for source, target in pairs if target == rank]
+        lines.append("}")
+    return parse_goal("\n".join(lines))
+
+
+def uplinks(links: pd.DataFrame, leaf: int, down: int) -> list[int]:
+    """Packets on each uplink of a leaf."""
+    up = links[(links.router == leaf) & (links.port >= down)]
+    return [int(packets) for packets in up.sort_values("port").packets]
+
+
+def test_a_deterministic_fat_tree_takes_one_uplink_for_each_destination() -> None:
+    tree = FatTree.merlin([(4, 4)], top=3)
+    many_to_one = sends(12, [(rank, 6) for rank in range(4)], packets=40)
+    assert uplinks(link_table(tree, many_to_one), leaf=0, down=4) == [0, 0, 160, 0]
+    each_its_own = sends(12, [(rank, 4 + rank) for rank in range(4)], packets=40)
+    assert uplinks(link_table(tree, each_its_own), leaf=0, down=4) == [40, 40, 40, 40]
+    two_modulo_four = sends(12, [(0, 5), (1, 9)], packets=40)
+    assert uplinks(link_table(tree, two_modulo_four), leaf=0, down=4) == [0, 80, 0, 0]
+
+
+def test_an_adaptive_fat_tree_takes_all_uplinks_when_one_fills_up() -> None:
+    tree = FatTree.merlin([(4, 4)], top=3, adaptive=True)
+    many_to_one = sends(12, [(rank, 6) for rank in range(4)], packets=40)
+    used = uplinks(link_table(tree, many_to_one), leaf=0, down=4)
+    assert sum(used) == 160
+    assert min(used) > 0
+    # All to one leaf, but to one host each: still more than the one uplink of each destination.
+    collide = sends(12, [(rank, 4 * (1 + rank % 2) + 1) for rank in range(4)], packets=40)
+    assert min(uplinks(link_table(tree, collide), leaf=0, down=4)) > 0
+
+
+def test_an_adaptive_fat_tree_keeps_to_the_deterministic_uplink_while_that_has_room() -> None:
+    tree = FatTree.merlin([(4, 4)], top=3, adaptive=True)
+    many_to_one = sends(12, [(rank, 6) for rank in range(4)], packets=40)
+    links = link_table(tree, many_to_one, params(buffer_packets=1_000))
+    assert uplinks(links, leaf=0, down=4) == [0, 0, 160, 0]
+
+
+def test_an_hxmesh_with_line_trees_takes_all_uplinks_to_one_leaf() -> None:
+    # One accelerator to a board, two boards to a leaf, and as many uplinks as cables: four.
+    mesh = HxMesh(1, 1, 16, 1, radix=8)
+    first_leaf, packets = 16, 200
+    links = link_table(mesh, sends(16, [(0, 8), (1, 9)], packets))
+    for rank, end in ((0, "router"), (1, "router"), (8, "peer_router"), (9, "peer_router")):
+        cables = links[(links[end] == rank) & (links.router >= 0) & (links.peer_router >= 0)]
+        assert len(cables) == 4 // 2
+        assert cables.packets.sum() == packets
+        assert (cables.packets > 0).all()
+    used = uplinks(links, first_leaf, down=4)
+    assert sum(used) == 2 * packets
+    assert min(used) > 0
+
+
+def test_an_hxmesh_line_turns_within_a_leaf_where_it_can() -> None:
+    mesh = HxMesh(1, 1, 16, 1, radix=8)
+    links = link_table(mesh, sends(16, [(0, 1)], packets=200))
+    assert links[links.kind == LinkKind.UPLINK].packets.sum() == 0
+
+
+def test_an_hxmesh_board_sends_to_another_board_through_both_dimensions() -> None:
+    # Both edges of the corner are as near, and the target is in the same column of its board.
+    mesh = HxMesh(2, 2, 2, 2)
+    links = link_table(mesh, sends(16, [(0, 14)], packets=200))
+    own = links[(links.router == 0) & (links.peer_router >= 0)]
+    by_kind = own.groupby("kind").packets.sum()
+    assert by_kind[LinkKind.ROW] + by_kind[LinkKind.COLUMN] == 200
+    assert by_kind[LinkKind.ROW] > 0
+    assert by_kind[LinkKind.COLUMN] > 0
+
+
+def direction_loads(topology: Topology) -> list[int]:
+    """Flits on all links out of the ports +x, -x, +y, -y in an alltoall."""
+    links = link_table(topology, ShiftSchedule(topology.num_endpoints, 4 * PACKET))
+    between = links[(links.router >= 0) & (links.peer_router >= 0)]
+    return [int(flits) for flits in between.groupby("port").flits.sum()]
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(4, 4), (6, 4), (2, 4)])
+def test_a_torus_goes_the_positive_way_when_both_are_as_far_unless_balanced(columns: int, rows: int) -> None:
+    ranks, flits = columns * rows, 4 * 16
+    for balanced in (False, True):
+        plus_x, minus_x, plus_y, minus_y = direction_loads(Torus2D(columns, rows, balanced=balanced))
+        for plus, minus, size in ((plus_x, minus_x, columns), (plus_y, minus_y, rows)):
+            # Each rank sends to every place of a ring of `size` once for each such ring; the far side is
+            # size/2 hops away on either way.
+            rings = columns * rows // size
+            near = sum(range(1, size // 2)) * rings * ranks * flits
+            far = size // 2 * rings * ranks * flits
+            assert (plus, minus) == ((near + far // 2,) * 2 if balanced else (near + far, near))
+
+
+def test_a_torus_of_odd_sides_loads_both_ways_alike() -> None:
+    plus_x, minus_x, plus_y, minus_y = direction_loads(Torus2D(5, 3))
+    assert plus_x == minus_x
+    assert plus_y == minus_y
+    assert plus_x > plus_y > 0
+
+
+def test_no_uplink_of_a_balanced_ring_is_busier_than_another() -> None:
+    for balanced, distinct in ((True, 1), (False, 2)):
+        links = link_table(
+            Torus2D(4, 4, balanced=balanced), ShiftSchedule(16, PACKET), params(buffer_packets=100)
+        )
+        between = links[(links.router >= 0) & (links.peer_router >= 0)]
+        assert between.packets.nunique() == distinct, f"balanced {balanced}"

@@ -1,0 +1,61 @@
+"""The generated reference files are in step with the models, and say the truth."""
+
+import json
+
+import jsonschema
+import pytest
+import yaml
+
+from engine import NetworkParams
+from workflow import reference
+from workflow.experiment import CONFIG_DIR
+from workflow.schema import network_params, network_values, parse_study
+
+VALIDATOR = jsonschema.Draft202012Validator(json.loads(reference.json_schema()))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [(reference.SCHEMA_FILE, reference.json_schema()), (reference.DEFAULT_FILE, reference.default_yaml())],
+)
+def test_files_are_in_step(name, text):
+    assert (CONFIG_DIR / name).read_text() == text, "run `hxmesh config write`"
+
+
+def test_write_tells_what_was_out_of_date(tmp_path):
+    assert [path.name for path in reference.write(tmp_path)] == [
+        reference.SCHEMA_FILE,
+        reference.DEFAULT_FILE,
+    ]
+    assert reference.write(tmp_path) == []
+
+
+def test_default_study_holds_the_engines_defaults():
+    study = parse_study(yaml.safe_load(reference.default_yaml()))
+    values = network_values(study.defaults.network)
+    assert set(values) == set(NetworkParams.model_fields)
+    assert network_params(values) == NetworkParams()
+
+
+@pytest.mark.parametrize("path", sorted(CONFIG_DIR.glob("*.yaml")), ids=lambda path: path.stem)
+def test_shipped_studies_satisfy_the_json_schema(path):
+    assert path.read_text().startswith(f"# yaml-language-server: $schema={reference.SCHEMA_FILE}\n")
+    VALIDATOR.validate(yaml.safe_load(path.read_text()))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kind": "table3"},
+        {"surprise": 1},
+        {"experiments": []},
+        {"experiments": [{"topologies": ["hx3mesh"], "motif": {"type": "alltoall", "message": 1}}]},
+        {"experiments": [{"topologies": ["torus"], "motif": {"type": "alltoall", "mesage": 1}}]},
+        {"experiments": [{"topologies": [{"type": "torus"}], "motif": {"type": "alltoall", "message": 1}}]},
+    ],
+)
+def test_json_schema_refuses_what_the_models_refuse(change):
+    content = yaml.safe_load(reference.default_yaml()) | change
+    assert not VALIDATOR.is_valid(content)
+    with pytest.raises(ValueError, match=r".+"):
+        parse_study(content)

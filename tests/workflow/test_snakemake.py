@@ -1,0 +1,166 @@
+"""The Snakefile: the graph, a whole run, and a run that was killed and started again."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+STUDY = """
+name: tiny
+kind: alltoall
+experiments:
+  - topology: {type: hxmesh, name: mesh, a: 2, b: 2, x: 4, y: 4}
+    motif: {type: alltoall, message: [64 B, 1 KiB, 2 KiB, 4 KiB, 8 KiB]}
+"""
+
+MEASURED = ["wall_s", "peak_memory_bytes"]
+"""Columns that are not the same in two executions of one run; finished runs keep theirs."""
+
+
+def command(directory, *arguments):
+    return [
+        *(
+            sys.executable,
+            "-m",
+            "snakemake",
+            "--snakefile",
+            str(ROOT / "Snakefile"),
+            "--directory",
+            str(directory),
+        ),
+        *arguments,
+    ]
+
+
+def snakemake(directory, *arguments):
+    return subprocess.run(
+        command(directory, *arguments),
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+@pytest.fixture
+def config(tmp_path):
+    path = tmp_path / "tiny.yaml"
+    path.write_text(STUDY)
+    return path
+
+
+def table(directory):
+    return pd.read_csv(directory / "results/tiny/tiny.csv").drop(columns=MEASURED)
+
+
+def results(directory):
+    return {path: path.read_bytes() for path in (directory / "results/tiny/runs").rglob("result.json")}
+
+
+def test_graph_of_table2_is_known_up_front(tmp_path):
+    done = snakemake(tmp_path, "--dry-run", "--config", "study=table2_small")
+    assert done.returncode == 0, done.stderr
+    text = done.stdout + done.stderr
+    assert "Using workflow specific profile" in text
+    assert {line.split()[1] for line in text.splitlines() if line.startswith("run ")} == {"26"}
+    assert not (tmp_path / "results").exists()
+
+
+def test_lint():
+    done = snakemake(ROOT, "--lint")
+    assert done.returncode == 0, done.stderr
+
+
+def test_wrong_config_is_one_sentence_in_the_error(tmp_path):
+    path = tmp_path / "wrong.yaml"
+    path.write_text(STUDY.replace("8 KiB", "-8 KiB"))
+    done = snakemake(tmp_path, "--configfile", str(path))
+    assert done.returncode != 0
+    assert "message: '-8 KiB' is negative; it must be zero or more." in done.stdout + done.stderr
+    assert not (tmp_path / "results").exists()
+
+
+def test_killed_and_started_again(config, tmp_path):
+    log = tmp_path / "log"
+    with log.open("w") as stream:
+        process = subprocess.Popen(
+            command(tmp_path, "--cores", "1", "--configfile", str(config)),
+            cwd=tmp_path,
+            stdout=stream,
+            stderr=stream,
+            start_new_session=True,
+        )
+        # The preparation and a run are over and on record; others are to come.
+        while process.poll() is None and "2 of 8 steps" not in log.read_text():
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    kept = results(tmp_path)
+    assert 1 <= len(kept) < 5, log.read_text()
+    assert not (tmp_path / "results/tiny/tiny.csv").exists()
+
+    done = snakemake(tmp_path, "--configfile", str(config))
+    assert done.returncode == 0, done.stdout + done.stderr
+    again = done.stdout + done.stderr
+    ran = [run for run in (tmp_path / "results/tiny/runs").iterdir() if f"{run.name} mesh" in again]
+    assert 1 <= len(ran) < 5
+    unchanged = {path for path, content in kept.items() if path.read_bytes() == content}
+    assert {path.parent.name for path in kept} - {path.parent.name for path in unchanged} <= {
+        run.name for run in ran
+    }
+    assert len(results(tmp_path)) == 5
+    for path in results(tmp_path):
+        assert json.loads(path.read_text())["status"] == "complete"
+
+    # Another time there is nothing to do, and the tables keep their bytes.
+    csv = (tmp_path / "results/tiny/tiny.csv").read_bytes()
+    done = snakemake(tmp_path, "--configfile", str(config))
+    assert "Nothing to be done" in done.stdout + done.stderr
+    assert (tmp_path / "results/tiny/tiny.csv").read_bytes() == csv
+
+    # A study that nobody interrupted, run without Snakemake, has the same table.
+    other = tmp_path / "other"
+    other.mkdir()
+    subprocess.run(
+        [sys.executable, "-m", "workflow.cli", "run", str(config)], cwd=other, check=True, capture_output=True
+    )
+    pd.testing.assert_frame_equal(table(other), table(tmp_path))
+
+
+def test_failed_run_says_so_and_is_tried_again(config, tmp_path):
+    done = snakemake(tmp_path, "--configfile", str(config), "--until", "prepare")
+    assert done.returncode == 0, done.stdout + done.stderr
+    broken = sorted((tmp_path / "results/tiny/runs").iterdir())[0]
+    good = (broken / "experiment.json").read_text()
+    (broken / "experiment.json").write_text(good.replace('"seed": 0', '"seed": 7'))
+    done = snakemake(tmp_path, "--configfile", str(config))
+    assert done.returncode != 0
+    assert "change the configuration and not this file" in done.stdout + done.stderr
+    assert len(results(tmp_path)) == 4  # the others went on
+
+    (broken / "experiment.json").write_text(good)
+    done = snakemake(tmp_path, "--configfile", str(config))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(results(tmp_path)) == 5
+
+
+def test_shipped_profile_is_complete():
+    text = (ROOT / "workflow/profiles/default/config.yaml").read_text()
+    for line in (
+        "cores: 2",
+        "scheduler: greedy",
+        "printshellcmds: false",
+        "rerun-incomplete: true",
+        "keep-going: true",
+    ):
+        assert line in text
+    assert (ROOT / "profiles/default/config.yaml").samefile(ROOT / "workflow/profiles/default/config.yaml")

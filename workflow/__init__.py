@@ -1,0 +1,1 @@
+"""What an experiment is, how it is expanded from a configuration, estimated and run; the command line."""

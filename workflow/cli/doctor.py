@@ -1,0 +1,114 @@
+"""`hxmesh doctor`: what works on this machine, and why something does not."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import typer
+
+from workflow.cli import EXIT_CHECK
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line: what was looked at, whether it is well ("no" only matters if it is `needed`), and details."""
+
+    subject: str
+    good: bool
+    details: str
+    needed: bool = True
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command(epilog="Example: `hxmesh doctor`")(doctor)
+
+
+def doctor() -> int:
+    """Say which engines work here and why not, and what the machine has; exit code 1 if runs cannot work."""
+    findings = [_python(), _packet_engine(), _snakemake(), _sst(), _cores(), _memory(), _disk()]
+    width = max(len(finding.subject) for finding in findings)
+    for finding in findings:
+        mark = "ok" if finding.good else "NO" if finding.needed else "--"
+        print(f"{mark}  {finding.subject:<{width}}  {finding.details}")
+    return EXIT_CHECK if any(finding.needed and not finding.good for finding in findings) else 0
+
+
+def _python() -> Finding:
+    return Finding("python", sys.version_info >= (3, 11), f"{platform.python_version()}, {sys.executable}")
+
+
+def _packet_engine() -> Finding:
+    """Runs a simulation of a few packets, since an extension that loads need not work."""
+    subject = "engine packet"
+    try:
+        import engine
+        import motifs
+        from topologies import HxMesh
+
+        network = HxMesh(2, 2, 2, 2)
+        result = engine.run(network, motifs.build("alltoall", network, message_bytes=4096))
+    except Exception as error:  # whatever is wrong with the installation is the answer
+        return Finding(
+            subject, False, f"does not work: {type(error).__name__}: {' '.join(str(error).split())}"
+        )
+    if not result.complete:
+        return Finding(subject, False, f"a small alltoall ended with {result.status}: {result.message}")
+    return Finding(
+        subject, True, f"hxmesh {result.versions.get('hxmesh')}, {result.packets} packets simulated"
+    )
+
+
+def _snakemake() -> Finding:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        found = version("snakemake")
+    except PackageNotFoundError:
+        return Finding(
+            "snakemake", False, "not installed; `hxmesh run CONFIG` works without it", needed=False
+        )
+    return Finding("snakemake", int(found.split(".")[0]) >= 9, found, needed=False)
+
+
+def _sst() -> Finding:
+    subject = "engine sst"
+    program = shutil.which("sst")
+    if program is None:
+        return Finding(subject, False, "not there: no program sst on the PATH", needed=False)
+    try:
+        done = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=60, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        return Finding(
+            subject, False, f"{program} does not work: {' '.join(str(error).split())}", needed=False
+        )
+    version = " ".join((done.stdout or done.stderr).split())
+    return Finding(
+        subject, False, f"{version} is there ({program}), but no study can use it yet", needed=False
+    )
+
+
+def _cores() -> Finding:
+    from workflow.cli.run import available_cores
+
+    return Finding("cores", True, f"{available_cores()} of {os.cpu_count()} usable")
+
+
+def _memory() -> Finding:
+    import psutil
+
+    memory = psutil.virtual_memory()
+    return Finding(
+        "memory", True, f"{memory.available / 2**30:.1f} of {memory.total / 2**30:.1f} GiB available"
+    )
+
+
+def _disk() -> Finding:
+    return Finding(
+        "disk", True, f"{shutil.disk_usage('.').free / 2**30:.1f} GiB free in the working directory"
+    )
