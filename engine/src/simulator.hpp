@@ -121,12 +121,13 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     static constexpr std::uint32_t kFar = 10, kNear = 5;
 
     struct OutputPort {
-        std::uint32_t peer;   // port at the other end
-        std::uint8_t link;    // index into links_
-        bool idle;
+        std::uint32_t peer;  // port at the other end
+        std::uint8_t link;   // index into links_
+        bool free_pending;   // an event will come when the port is free
         bool crossbar_pending;
         std::uint8_t last_vc;
         std::uint32_t filled;  // bit per virtual channel with queued packets
+        TimePs busy_until;
         std::uint64_t packets, flits;
     };
     struct OutputQueue {
@@ -196,7 +197,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
             q.state = InputState::kFlowing;
         }
         for (std::uint32_t g = 0; g < all; ++g) {
-            ports_[g] = OutputPort{kNone, 0, true, false, 0, 0, 0, 0};
+            ports_[g] = OutputPort{kNone, 0, false, false, 0, 0, 0, 0, 0};
             for (std::uint32_t v = 0; v < vcs_; ++v) {
                 OutputQueue &q = outputs_[std::size_t{g} * vcs_ + v];
                 q.credits = input_flits_;
@@ -392,20 +393,39 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         OutputQueue &q = outputs_[out];
         OutputPort &port = ports_[out_port];
         const std::uint32_t vc = out - out_port * vcs_;
-        if (port.idle && q.queue.empty() && q.credits >= packet.flits()) {
-            transmit(out_port, port, q, vc, packet, 0);
+        const bool idle = is_idle(port);
+        if (idle && q.queue.empty() && q.credits >= packet.flits()) {
+            transmit(out_port, port, q, vc, packet);
             return;
         }
         q.used += packet.flits();
         q.queue.push(pool_, packet);
         port.filled |= 1u << vc;
+        if (!idle && !port.free_pending) {
+            port.free_pending = true;
+            queue_.push_any({port.busy_until, out_port, 0, 0, 0, EventKind::kPortFree});
+        }
     }
 
-    HXMESH_INLINE void transmit(std::uint32_t out_port, OutputPort &port, OutputQueue &q, std::uint32_t vc, Packet packet,
-                  std::uint32_t ended_message) {
+    /// A port with nothing queued gets no event when it is free: it is asked for its time instead.
+    [[nodiscard]] HXMESH_INLINE bool is_idle(const OutputPort &port) const {
+        return !port.free_pending && port.busy_until <= now_;
+    }
+
+    HXMESH_INLINE void transmit(std::uint32_t out_port, OutputPort &port, OutputQueue &q, std::uint32_t vc,
+                                Packet packet) {
+        const TimePs busy = launch(port, q, vc, packet).ps;
+        port.busy_until = now_ + busy;
+        if (port.filled == 0) return;
+        port.free_pending = true;
+        const Serialisation &time = links_[port.link].serialisation[static_cast<std::size_t>(packet.flits())];
+        queue_.push(time.lane, {now_ + busy, out_port, 0, 0, 0, EventKind::kPortFree});
+    }
+
+    /// Sends the head of a packet on its way; returns how long its length occupies the port.
+    HXMESH_INLINE const Serialisation &launch(OutputPort &port, OutputQueue &q, std::uint32_t vc, Packet packet) {
         const auto n = static_cast<std::size_t>(packet.flits());
         q.credits -= packet.flits();
-        port.idle = false;
         port.last_vc = static_cast<std::uint8_t>(vc);
         ++port.packets;
         port.flits += n;
@@ -417,18 +437,17 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
             time.known = true;
             time.lane = queue_.lane(time.ps);
         }
-        queue_.push(time.lane, {now_ + time.ps, out_port, ended_message, 0, 0, EventKind::kPortFree});
+        return time;
     }
 
     HXMESH_INLINE void port_free(const Event &event) {
-        ports_[event.target].idle = true;
-        if (event.target >= num_ports_) {
-            const std::uint32_t endpoint = event.target - num_ports_;
-            if (event.message != 0) report_injected(event.message - 1);
-            if (ports_[event.target].idle) feed(endpoint);
+        ports_[event.target].free_pending = false;
+        if (event.target < num_ports_) {
+            send_next(event.target);
             return;
         }
-        send_next(event.target);
+        if (event.message != 0) report_injected(event.message - 1);
+        feed(event.target - num_ports_);
     }
 
     /// Puts the next packet of a router's output port on its link: round robin over channels with credits.
@@ -445,7 +464,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
             q.queue.pop(pool_);
             q.used -= packet.flits();
             if (q.queue.empty()) port.filled &= ~(1u << vc);
-            transmit(out_port, port, q, vc, packet, 0);
+            transmit(out_port, port, q, vc, packet);
             if (q.first_waiter != kNone) admit(out_port * vcs_ + vc);
             return;
         }
@@ -514,7 +533,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     void credit(const Event &event) {
         OutputQueue &q = outputs_[std::size_t{event.target} * vcs_ + event.vc];
         q.credits += static_cast<std::int32_t>(event.message);
-        if (!ports_[event.target].idle) return;
+        if (!is_idle(ports_[event.target])) return;
         if (event.target >= num_ports_)
             feed(event.target - num_ports_);
         else
@@ -551,7 +570,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         Nic &nic = nics_[endpoint];
         const std::uint32_t port_id = num_ports_ + endpoint;
         OutputPort &port = ports_[port_id];
-        if (!port.idle) return;
+        if (!is_idle(port)) return;
         fill_machines(endpoint, nic);
         if (nic.active == 0) return;
         std::uint32_t *machines = &machines_[std::size_t{endpoint} * static_cast<std::size_t>(p_.send_machines)];
@@ -570,7 +589,10 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         } else {
             ++nic.turn;
         }
-        transmit(port_id, port, q, 0, {id, Packet::pack(m.dst_endpoint, n)}, ended);
+        const std::uint32_t header = Packet::pack(m.dst_endpoint, n);
+        const Serialisation &time = launch(port, q, 0, {id, header});
+        port.free_pending = true;
+        queue_.push(time.lane, {now_ + time.ps, port_id, ended, 0, 0, EventKind::kPortFree});
     }
 
     void fill_machines(std::uint32_t endpoint, Nic &nic) {

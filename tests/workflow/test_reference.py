@@ -50,7 +50,7 @@ def test_shipped_studies_satisfy_the_json_schema(path):
         {"surprise": 1},
         {"experiments": []},
         {"experiments": [{"topologies": ["hx3mesh"], "motif": {"type": "alltoall", "message": 1}}]},
-        {"experiments": [{"topologies": ["torus"], "motif": {"type": "alltoall", "mesage": 1}}]},
+        {"experiments": [{"topologies": ["torus"], "motif": {"type": "alltoall", "mssage": 1}}]},
         {"experiments": [{"topologies": [{"type": "torus"}], "motif": {"type": "alltoall", "message": 1}}]},
     ],
 )

@@ -109,13 +109,13 @@ def test_own_topologies(spec, endpoints):
             "c.yaml: experiments[0] has the unknown key 'topolgy'; did you mean 'topology'?",
         ),
         (
-            study(network={"paket": 1}),
-            "c.yaml: experiments[0].network has the unknown key 'paket'; did you mean 'packet'?",
+            study(network={"packet_": 1}),
+            "c.yaml: experiments[0].network has the unknown key 'packet_'; did you mean 'packet'?",
         ),
         (study(topologies=[{"type": "hxmesh", "radx": 1}]), "'radx'; did you mean 'radix'?"),
         (
-            study(motif={"type": "alltoall", "mesage": 1}),
-            "alltoall has the unknown key 'mesage'; did you mean 'message'?",
+            study(motif={"type": "alltoall", "mssage": 1}),
+            "alltoall has the unknown key 'mssage'; did you mean 'message'?",
         ),
         (study(topologies=["hx2msh"]), "topology is 'hx2msh' but must be one of "),
         (study(topologies=["hx2msh"]), "did you mean 'hx2mesh'?"),
