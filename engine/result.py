@@ -83,6 +83,8 @@ class RunResult:
         if self.links is not None:
             links = self.links
             _write(target / LINKS_FILE, lambda path: links.to_parquet(path, index=False))
+        else:
+            (target / LINKS_FILE).unlink(missing_ok=True)
         text = json.dumps(self.summary(), indent=2, sort_keys=True) + "\n"
         _write(target / RESULT_FILE, lambda path: path.write_text(text))
 

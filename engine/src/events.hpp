@@ -81,10 +81,14 @@ class EventQueue {
     HXMESH_INLINE bool pop(Event &event) {
         TimePs best = heap_head_;
         std::uint32_t which = kMaxLanes;
-        for (std::uint32_t i = 0; i < lanes_used_; ++i) {
-            const bool earlier = heads_[i] < best;
-            best = earlier ? heads_[i] : best;
-            which = earlier ? i : which;
+        // Unrolled by four; heads of lanes that are not used stay at kNever.
+        for (std::uint32_t i = 0; i < lanes_used_; i += 4) {
+            for (std::uint32_t j = i; j < i + 4; ++j) {
+                const TimePs head = heads_[j];
+                const bool earlier = head < best;
+                best = earlier ? head : best;
+                which = earlier ? j : which;
+            }
         }
         if (which == kMaxLanes) [[unlikely]] {
             if (best == kNever) return false;

@@ -58,7 +58,6 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
           p_(parameters),
           workload_(std::move(workload)),
           endpoint_of_(std::move(placement)),
-          vcs_(routing_.num_vcs()),
           num_ports_(static_cast<std::uint32_t>(wiring.port_peer.size())),
           num_endpoints_(static_cast<std::uint32_t>(wiring.endpoint_router.size())) {
         if (num_endpoints_ >= Packet::kMaxEndpoints)
@@ -84,11 +83,11 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
             ++events_;
             switch (event.kind) {
             case EventKind::kArrive:
-                prefetch_arrival();
+                prefetch();
                 arrive(event);
                 break;
             case EventKind::kPortFree:
-                prefetch_port();
+                prefetch();
                 port_free(event);
                 break;
             case EventKind::kCredit:
@@ -114,38 +113,49 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     }
 
   private:
+    static constexpr std::uint32_t kVcs = Routing::kVcs;
     static constexpr std::uint64_t kTickEvents = 1u << 20;
     static constexpr std::int32_t kPlenty = 1 << 29;
-    // Events of a lane are known before they are due: state is fetched into cache in two steps, what the event names
-    // first, then what that points to. Most of a hop's time is cache misses otherwise (benchmarks/README.md).
-    static constexpr std::uint32_t kFar = 10, kNear = 5;
+    // Events of a lane are known before they are due: what they will touch is fetched into cache that many ahead.
+    static constexpr std::uint32_t kAhead = 6;
 
-    struct OutputPort {
-        std::uint32_t peer;  // port at the other end
-        std::uint8_t link;   // index into links_
-        bool free_pending;   // an event will come when the port is free
-        bool crossbar_pending;
-        std::uint8_t last_vc;
-        std::uint32_t filled;  // bit per virtual channel with queued packets
-        TimePs busy_until;
-        std::uint64_t packets, flits;
-    };
     struct OutputQueue {
         PacketQueue queue;
-        std::int32_t credits;      // flits of room in the input buffer at the other end
-        std::int32_t used;         // flits queued here
-        std::uint32_t first_waiter, last_waiter;  // input queues whose head wants to come here
+        std::int32_t credits;       // flits of room in the input buffer at the other end
+        std::int32_t used;          // flits queued here
+        std::uint32_t last_waiter;  // of the input queues whose head wants to come here: a circular list
+    };
+    // The size of these two decides the speed: a hop reads an input port and an output port, most often from outside
+    // the cache. With one virtual channel an output port is one cache line, with two or three it is two.
+    struct alignas(64) OutputPort {
+        TimePs busy_until;
+        TimePs crossbar_free;
+        std::uint64_t flits;
+        std::uint32_t packets;
+        std::uint32_t peer;     // port at the other end
+        std::uint8_t link;      // index into links_
+        bool free_pending;      // an event will come when the port is free
+        bool crossbar_pending;  // an event will come when the crossbar serves the port again
+        bool often_waited_for;  // the last packets found the port busy: worth the event before anything is queued
+        std::uint8_t last_vc : 4;
+        std::uint8_t filled : 4;  // bit per virtual channel with queued packets
+        OutputQueue queues[kVcs];
     };
     enum class InputState : std::uint8_t { kFlowing, kWaitsForOutput, kWaitsForCrossbar };
     struct InputQueue {
         PacketQueue queue;
         std::uint32_t output;  // output queue its head goes to
         std::uint32_t next_waiter;
+        std::int32_t owed;  // flits freed that the sender has not been told of
         InputState state;
+        bool prompt;  // the sender is short of credits: tell it of each
     };
-    struct RouterPort {
+    struct InputPort {
+        TimePs crossbar_free;
         std::uint32_t router;
-        std::uint32_t local;
+        std::uint32_t peer;  // the output port that sends here
+        std::uint16_t local;
+        InputQueue queues[kVcs];
     };
     struct Serialisation {
         TimePs ps;
@@ -169,7 +179,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         std::uint32_t tag_a, tag_b;
         std::uint32_t next;  // in a NIC's list of pending messages, or of free slots
     };
-    struct Nic {
+    struct alignas(32) Nic {
         std::uint32_t first_pending = kNone, last_pending = kNone;
         std::uint32_t active = 0;  // messages being sent
         std::uint32_t turn = 0;
@@ -187,22 +197,19 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         offset_.assign(w.port_offset.begin(), w.port_offset.end());
         const std::uint32_t all = num_ports_ + num_endpoints_;
         ports_.resize(all);
-        router_ports_.resize(num_ports_);
-        for (std::uint32_t r = 0; r + 1 < offset_.size(); ++r)
-            for (std::uint32_t g = offset_[r]; g < offset_[r + 1]; ++g) router_ports_[g] = {r, g - offset_[r]};
-        inputs_.resize(std::size_t{num_ports_} * vcs_);
-        outputs_.resize(std::size_t{all} * vcs_);
-        for (auto &q : inputs_) {
-            q.next_waiter = kNone;
-            q.state = InputState::kFlowing;
+        inputs_.resize(num_ports_);
+        for (std::uint32_t r = 0; r + 1 < offset_.size(); ++r) {
+            for (std::uint32_t g = offset_[r]; g < offset_[r + 1]; ++g) {
+                inputs_[g].router = r;
+                inputs_[g].local = static_cast<std::uint16_t>(g - offset_[r]);
+                inputs_[g].peer = kNone;
+            }
         }
-        for (std::uint32_t g = 0; g < all; ++g) {
-            ports_[g] = OutputPort{kNone, 0, false, false, 0, 0, 0, 0, 0};
-            for (std::uint32_t v = 0; v < vcs_; ++v) {
-                OutputQueue &q = outputs_[std::size_t{g} * vcs_ + v];
+        for (OutputPort &port : ports_) {
+            port.peer = kNone;
+            for (OutputQueue &q : port.queues) {
                 q.credits = input_flits_;
-                q.used = 0;
-                q.first_waiter = q.last_waiter = kNone;
+                q.last_waiter = kNone;
             }
         }
         for (std::uint32_t g = 0; g < num_ports_; ++g) {
@@ -219,14 +226,18 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
             ports_[host].peer = nic;
             ports_[host].link = link(w.port_kind[host], p_.router_output_latency_ps);
             // A NIC takes what comes: its link's bandwidth is the limit.
-            for (std::uint32_t v = 0; v < vcs_; ++v) outputs_[std::size_t{host} * vcs_ + v].credits = kPlenty;
+            for (OutputQueue &q : ports_[host].queues) q.credits = kPlenty;
+        }
+        for (std::uint32_t g = 0; g < num_ports_; ++g) {
+            InputPort &in = inputs_[g];
+            in.peer = ports_[g].peer;
+            // Small buffers are always short of credits.
+            for (InputQueue &q : in.queues) q.prompt = in.peer == kNone || input_flits_ < 4 * safe_credits(in.peer);
         }
         if (p_.crossbar_bps > 0) {
             crossbar_ps_.resize(static_cast<std::size_t>(max_flits_) + 1);
             for (std::int32_t f = 0; f <= max_flits_; ++f)
                 crossbar_ps_[static_cast<std::size_t>(f)] = transfer_ps(f, p_.crossbar_bps);
-            crossbar_in_free_.assign(num_ports_, 0);
-            crossbar_out_free_.assign(num_ports_, 0);
         }
         nics_.resize(num_endpoints_);
         machines_.resize(std::size_t{num_endpoints_} * static_cast<std::size_t>(p_.send_machines));
@@ -260,50 +271,18 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
 
     // ---- events ------------------------------------------------------------------------------------------------
 
-    void prefetch_arrival() {
-        if (const Event *e = queue_.peek(kFar); e != nullptr && e->kind == EventKind::kArrive) {
-            if (e->target < num_ports_) {
-                __builtin_prefetch(&inputs_[std::size_t{e->target} * vcs_ + e->vc], 1);
-                __builtin_prefetch(&router_ports_[e->target]);
-                __builtin_prefetch(&ports_[e->target]);
-            } else {
-                __builtin_prefetch(&messages_[e->message], 1);
-            }
-        }
-        if (const Event *e = queue_.peek(kNear);
-            e != nullptr && e->kind == EventKind::kArrive && e->target < num_ports_) {
-            const InputQueue &in = inputs_[std::size_t{e->target} * vcs_ + e->vc];
-            if (!in.queue.empty()) {
-                in.queue.prefetch_back(pool_);
-                return;
-            }
-            const RouterPort at = router_ports_[e->target];
-            RouteQuery query{at.router, at.local, e->vc, 0, Packet{e->message, e->header}.dst()};
-            if constexpr (Routing::kNeedsSource) query.src = messages_[e->message].src_endpoint;
-            Candidates candidates;
-            routing_.candidates(query, candidates);
-            for (std::uint32_t i = 0; i < candidates.size(); ++i) {
-                const std::size_t out = offset_[at.router] + candidates[i].first;
-                __builtin_prefetch(&outputs_[out * vcs_ + candidates[i].vc], 1);
-                __builtin_prefetch(&ports_[out], 1);
-            }
-            // The credit that the packet's leaving returns.
-            __builtin_prefetch(&outputs_[std::size_t{ports_[e->target].peer} * vcs_ + e->vc], 1);
-        }
+    template <class T> HXMESH_INLINE static void fetch(const T &record) {
+        for (std::size_t line = 0; line < sizeof(T); line += 64)
+            __builtin_prefetch(reinterpret_cast<const char *>(&record) + line, 1);
     }
-    void prefetch_port() {
-        if (const Event *e = queue_.peek(kFar); e != nullptr && e->kind == EventKind::kPortFree) {
-            __builtin_prefetch(&ports_[e->target], 1);
-            __builtin_prefetch(&outputs_[std::size_t{e->target} * vcs_], 1);
-            if (vcs_ > 1) __builtin_prefetch(&outputs_[std::size_t{e->target} * vcs_ + 2], 1);
-        }
-        if (const Event *e = queue_.peek(kNear);
-            e != nullptr && e->kind == EventKind::kPortFree && e->target < num_ports_) {
-            const OutputPort &port = ports_[e->target];
-            for (std::uint32_t filled = port.filled; filled != 0; filled &= filled - 1)
-                outputs_[std::size_t{e->target} * vcs_ + static_cast<std::uint32_t>(std::countr_zero(filled))]
-                    .queue.prefetch_front(pool_);
-        }
+
+    HXMESH_INLINE void prefetch() {
+        const Event *e = queue_.peek(kAhead);
+        if (e == nullptr) return;
+        if (e->kind == EventKind::kPortFree)
+            fetch(ports_[e->target]);
+        else if (e->target < num_ports_)
+            fetch(inputs_[e->target]);
     }
 
     HXMESH_INLINE void arrive(const Event &event) {
@@ -312,13 +291,11 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
             deliver(packet);
             return;
         }
-        const std::size_t at = std::size_t{event.target} * vcs_ + event.vc;
-        InputQueue &in = inputs_[at];
+        InputQueue &in = inputs_[event.target].queues[event.vc];
         if (in.state == InputState::kFlowing && in.queue.empty()) {
             const std::uint32_t out = route(event.target, event.vc, packet);
-            const std::uint32_t out_port = out / vcs_;
-            if (may_cross(event.target, out_port, out, packet)) {
-                cross(event.target, out_port, out, packet);
+            if (may_cross(event.target, out, packet)) {
+                cross(event.target, out, packet);
                 return_credit(event.target, event.vc, packet.flits());
                 return;
             }
@@ -331,12 +308,12 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     }
 
     [[nodiscard]] HXMESH_INLINE std::uint32_t route(std::uint32_t in_port, std::uint32_t in_vc, Packet packet) const {
-        const RouterPort at = router_ports_[in_port];
-        RouteQuery query{at.router, at.local, in_vc, 0, packet.dst()};
+        const InputPort &in = inputs_[in_port];
+        RouteQuery query{in.router, in.local, in_vc, 0, packet.dst()};
         if constexpr (Routing::kNeedsSource) query.src = messages_[packet.message].src_endpoint;
-        const std::uint32_t base = offset_[at.router];
+        const std::uint32_t base = offset_[in.router];
         const Hop hop = routing_.route(query, RoomLeft{*this, base});
-        return (base + hop.port) * vcs_ + hop.vc;
+        return (base + hop.port) * kVcs + hop.vc;
     }
 
     /// Free flits of the output queues of one router: all that adaptive routing sees.
@@ -344,55 +321,70 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         const Simulator &sim;
         std::uint32_t base;
         [[nodiscard]] std::int32_t operator()(std::uint32_t port, std::uint32_t vc) const {
-            return sim.output_flits_ - sim.outputs_[std::size_t{base + port} * sim.vcs_ + vc].used;
+            return sim.output_flits_ - sim.ports_[base + port].queues[vc].used;
         }
         [[nodiscard]] std::int32_t capacity() const { return sim.output_flits_; }
     };
 
-    [[nodiscard]] HXMESH_INLINE bool may_cross(std::uint32_t in_port, std::uint32_t out_port, std::uint32_t out, Packet packet) const {
-        const OutputQueue &q = outputs_[out];
-        if (q.first_waiter != kNone || q.used + packet.flits() > output_flits_) return false;
-        return p_.crossbar_bps == 0 || (crossbar_in_free_[in_port] <= now_ && crossbar_out_free_[out_port] <= now_);
+    [[nodiscard]] HXMESH_INLINE OutputQueue &output(std::uint32_t out) { return ports_[out / kVcs].queues[out % kVcs]; }
+    [[nodiscard]] HXMESH_INLINE InputQueue &input(std::uint32_t in) { return inputs_[in / kVcs].queues[in % kVcs]; }
+
+    [[nodiscard]] HXMESH_INLINE bool may_cross(std::uint32_t in_port, std::uint32_t out, Packet packet) const {
+        const OutputPort &port = ports_[out / kVcs];
+        const OutputQueue &q = port.queues[out % kVcs];
+        if (q.last_waiter != kNone || q.used + packet.flits() > output_flits_) return false;
+        return p_.crossbar_bps == 0 || (inputs_[in_port].crossbar_free <= now_ && port.crossbar_free <= now_);
     }
 
     /// The head of an input queue, already in it, waits for what it lacks.
     void wait(std::uint32_t in_port, std::uint32_t in_vc, Packet packet) {
-        const std::size_t at = std::size_t{in_port} * vcs_ + in_vc;
-        InputQueue &in = inputs_[at];
-        if (p_.crossbar_bps != 0 && crossbar_in_free_[in_port] > now_) {
+        InputPort &port = inputs_[in_port];
+        InputQueue &in = port.queues[in_vc];
+        if (p_.crossbar_bps != 0 && port.crossbar_free > now_) {
             in.state = InputState::kWaitsForCrossbar;
-            queue_.push_any({crossbar_in_free_[in_port], in_port, 0, 0, static_cast<std::uint8_t>(in_vc),
+            queue_.push_any({port.crossbar_free, in_port, 0, 0, static_cast<std::uint8_t>(in_vc),
                              EventKind::kCrossbarIn});
             return;
         }
         in.state = InputState::kWaitsForOutput;
-        in.next_waiter = kNone;
-        OutputQueue &q = outputs_[in.output];
-        if (q.first_waiter == kNone)
-            q.first_waiter = static_cast<std::uint32_t>(at);
-        else
-            inputs_[q.last_waiter].next_waiter = static_cast<std::uint32_t>(at);
-        q.last_waiter = static_cast<std::uint32_t>(at);
-        if (p_.crossbar_bps != 0 && q.used + packet.flits() <= output_flits_) wake_at_crossbar(in.output);
+        const std::uint32_t at = in_port * kVcs + in_vc;
+        OutputQueue &q = output(in.output);
+        if (q.last_waiter == kNone) {
+            in.next_waiter = at;
+        } else {
+            InputQueue &last = input(q.last_waiter);
+            in.next_waiter = last.next_waiter;
+            last.next_waiter = at;
+        }
+        q.last_waiter = at;
+        if (p_.crossbar_bps != 0 && q.used + packet.flits() <= output_flits_) wake_at_crossbar(in.output / kVcs);
     }
 
-    void wake_at_crossbar(std::uint32_t out) {
-        const std::uint32_t port = out / vcs_;
-        if (ports_[port].crossbar_pending || crossbar_out_free_[port] <= now_) return;
-        ports_[port].crossbar_pending = true;
-        queue_.push_any({crossbar_out_free_[port], port, 0, 0, 0, EventKind::kCrossbarOut});
+    void wake_at_crossbar(std::uint32_t out_port) {
+        OutputPort &port = ports_[out_port];
+        if (port.crossbar_pending || port.crossbar_free <= now_) return;
+        port.crossbar_pending = true;
+        queue_.push_any({port.crossbar_free, out_port, 0, 0, 0, EventKind::kCrossbarOut});
+    }
+
+    /// Takes the first waiter off the list of an output queue.
+    void pop_waiter(OutputQueue &q, std::uint32_t first) {
+        if (first == q.last_waiter)
+            q.last_waiter = kNone;
+        else
+            input(q.last_waiter).next_waiter = input(first).next_waiter;
     }
 
     /// Moves a packet through the crossbar: onto the link if that is free, else into the output queue.
-    HXMESH_INLINE void cross(std::uint32_t in_port, std::uint32_t out_port, std::uint32_t out, Packet packet) {
+    HXMESH_INLINE void cross(std::uint32_t in_port, std::uint32_t out, Packet packet) {
+        const std::uint32_t out_port = out / kVcs, vc = out % kVcs;
+        OutputPort &port = ports_[out_port];
+        OutputQueue &q = port.queues[vc];
         if (p_.crossbar_bps != 0) {
             const TimePs busy = now_ + crossbar_ps_[static_cast<std::size_t>(packet.flits())];
-            crossbar_in_free_[in_port] = busy;
-            crossbar_out_free_[out_port] = busy;
+            inputs_[in_port].crossbar_free = busy;
+            port.crossbar_free = busy;
         }
-        OutputQueue &q = outputs_[out];
-        OutputPort &port = ports_[out_port];
-        const std::uint32_t vc = out - out_port * vcs_;
         const bool idle = is_idle(port);
         if (idle && q.queue.empty() && q.credits >= packet.flits()) {
             transmit(out_port, port, q, vc, packet);
@@ -400,14 +392,15 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         }
         q.used += packet.flits();
         q.queue.push(pool_, packet);
-        port.filled |= 1u << vc;
+        port.filled = static_cast<std::uint8_t>((port.filled | 1u << vc) & 15u);
         if (!idle && !port.free_pending) {
             port.free_pending = true;
+            port.often_waited_for = true;
             queue_.push_any({port.busy_until, out_port, 0, 0, 0, EventKind::kPortFree});
         }
     }
 
-    /// A port with nothing queued gets no event when it is free: it is asked for its time instead.
+    /// A port that is seldom waited for gets no event when it is free: it is asked for its time instead.
     [[nodiscard]] HXMESH_INLINE bool is_idle(const OutputPort &port) const {
         return !port.free_pending && port.busy_until <= now_;
     }
@@ -416,7 +409,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
                                 Packet packet) {
         const TimePs busy = launch(port, q, vc, packet).ps;
         port.busy_until = now_ + busy;
-        if (port.filled == 0) return;
+        if (port.filled == 0 && !port.often_waited_for) return;
         port.free_pending = true;
         const Serialisation &time = links_[port.link].serialisation[static_cast<std::size_t>(packet.flits())];
         queue_.push(time.lane, {now_ + busy, out_port, 0, 0, 0, EventKind::kPortFree});
@@ -426,7 +419,9 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     HXMESH_INLINE const Serialisation &launch(OutputPort &port, OutputQueue &q, std::uint32_t vc, Packet packet) {
         const auto n = static_cast<std::size_t>(packet.flits());
         q.credits -= packet.flits();
-        port.last_vc = static_cast<std::uint8_t>(vc);
+        if (q.credits < 2 * links_[port.link].safe_credits) [[unlikely]]
+            collect(port, q, vc);
+        port.last_vc = static_cast<std::uint8_t>(vc & 15u);
         ++port.packets;
         port.flits += n;
         Link &l = links_[port.link];
@@ -453,87 +448,112 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     /// Puts the next packet of a router's output port on its link: round robin over channels with credits.
     HXMESH_INLINE void send_next(std::uint32_t out_port) {
         OutputPort &port = ports_[out_port];
-        if (port.filled == 0) return;
+        if (port.filled == 0) {
+            port.often_waited_for = false;
+            return;
+        }
         std::uint32_t vc = port.last_vc;
-        for (std::uint32_t tried = 0; tried < vcs_; ++tried) {
-            vc = vc + 1 == vcs_ ? 0 : vc + 1;
+        for (std::uint32_t tried = 0; tried < kVcs; ++tried) {
+            vc = vc + 1 == kVcs ? 0 : vc + 1;
             if (!(port.filled >> vc & 1u)) continue;
-            OutputQueue &q = outputs_[std::size_t{out_port} * vcs_ + vc];
+            OutputQueue &q = port.queues[vc];
             const Packet packet = q.queue.front(pool_);
             if (q.credits < packet.flits()) continue;
             q.queue.pop(pool_);
             q.used -= packet.flits();
-            if (q.queue.empty()) port.filled &= ~(1u << vc);
+            if (q.queue.empty()) port.filled = static_cast<std::uint8_t>(port.filled & ~(1u << vc) & 15u);
             transmit(out_port, port, q, vc, packet);
-            if (q.first_waiter != kNone) admit(out_port * vcs_ + vc);
+            if (q.last_waiter != kNone) admit(out_port, vc);
             return;
         }
     }
 
     /// Lets inputs that wait for this output queue in, longest waiting first, while there is room.
-    void admit(std::uint32_t out) {
-        OutputQueue &q = outputs_[out];
-        const std::uint32_t out_port = out / vcs_;
-        while (q.first_waiter != kNone) {
-            const std::uint32_t at = q.first_waiter;
-            InputQueue &in = inputs_[at];
-            const std::uint32_t in_port = at / vcs_;
+    void admit(std::uint32_t out_port, std::uint32_t vc) {
+        OutputPort &port = ports_[out_port];
+        OutputQueue &q = port.queues[vc];
+        while (q.last_waiter != kNone) {
+            const std::uint32_t at = input(q.last_waiter).next_waiter;
+            InputQueue &in = input(at);
+            const std::uint32_t in_port = at / kVcs, in_vc = at % kVcs;
             const Packet packet = in.queue.front(pool_);
             if (q.used + packet.flits() > output_flits_) return;
             if (p_.crossbar_bps != 0) {
-                if (crossbar_out_free_[out_port] > now_) {
-                    wake_at_crossbar(out);
+                if (port.crossbar_free > now_) {
+                    wake_at_crossbar(out_port);
                     return;
                 }
-                if (crossbar_in_free_[in_port] > now_) {
-                    q.first_waiter = in.next_waiter;
-                    wait(in_port, at - in_port * vcs_, packet);
+                if (inputs_[in_port].crossbar_free > now_) {
+                    pop_waiter(q, at);
+                    wait(in_port, in_vc, packet);
                     continue;
                 }
             }
-            q.first_waiter = in.next_waiter;
+            pop_waiter(q, at);
             in.state = InputState::kFlowing;
-            cross(in_port, out_port, out, packet);
+            cross(in_port, out_port * kVcs + vc, packet);
             in.queue.pop(pool_);
-            return_credit(in_port, at - in_port * vcs_, packet.flits());
-            drain(in_port, at - in_port * vcs_);
+            return_credit(in_port, in_vc, packet.flits());
+            drain(in_port, in_vc);
         }
     }
 
     /// Moves on what can move from an input queue whose head has just left.
     void drain(std::uint32_t in_port, std::uint32_t in_vc) {
-        InputQueue &in = inputs_[std::size_t{in_port} * vcs_ + in_vc];
+        InputQueue &in = inputs_[in_port].queues[in_vc];
         while (!in.queue.empty()) {
             const Packet packet = in.queue.front(pool_);
             in.output = route(in_port, in_vc, packet);
-            const std::uint32_t out_port = in.output / vcs_;
-            if (!may_cross(in_port, out_port, in.output, packet)) {
+            if (!may_cross(in_port, in.output, packet)) {
                 wait(in_port, in_vc, packet);
                 return;
             }
-            cross(in_port, out_port, in.output, packet);
+            cross(in_port, in.output, packet);
             in.queue.pop(pool_);
             return_credit(in_port, in_vc, packet.flits());
         }
         in.state = InputState::kFlowing;
     }
 
+    [[nodiscard]] std::int32_t safe_credits(std::uint32_t port) const { return links_[ports_[port].link].safe_credits; }
+
+    /// Room in an input buffer goes back to the sender, the link's latency later.
+    ///
+    /// While the sender has so many credits that it cannot use them up within the latency, it makes no difference when
+    /// it learns of more: they are noted here, and it collects them when it runs low (`collect`). This saves a visit to
+    /// the sender for every packet.
     HXMESH_INLINE void return_credit(std::uint32_t in_port, std::uint32_t in_vc, std::int32_t n) {
-        const std::uint32_t up = ports_[in_port].peer;
-        OutputQueue &q = outputs_[std::size_t{up} * vcs_ + in_vc];
-        const Link &l = links_[ports_[up].link];
-        if (q.credits >= l.safe_credits) {
-            q.credits += n;
+        InputPort &port = inputs_[in_port];
+        InputQueue &in = port.queues[in_vc];
+        if (!in.prompt) {
+            in.owed += n;
             return;
         }
-        queue_.push(l.lane, {now_ + l.latency, up, static_cast<std::uint32_t>(n), 0, static_cast<std::uint8_t>(in_vc),
-                             EventKind::kCredit});
+        const Link &l = links_[ports_[port.peer].link];
+        queue_.push(l.lane, {now_ + l.latency, port.peer, static_cast<std::uint32_t>(n), 0,
+                             static_cast<std::uint8_t>(in_vc), EventKind::kCredit});
+    }
+
+    /// A sender that runs low takes what it is owed; if that does not help, it asks to be told of each credit.
+    void collect(OutputPort &port, OutputQueue &q, std::uint32_t vc) {
+        if (port.peer >= num_ports_) {
+            q.credits = kPlenty;  // a NIC
+            return;
+        }
+        InputQueue &in = inputs_[port.peer].queues[vc];
+        if (in.prompt) return;
+        q.credits += in.owed;
+        in.owed = 0;
+        in.prompt = q.credits < 2 * links_[port.link].safe_credits;
     }
 
     void credit(const Event &event) {
-        OutputQueue &q = outputs_[std::size_t{event.target} * vcs_ + event.vc];
+        OutputPort &port = ports_[event.target];
+        OutputQueue &q = port.queues[event.vc];
         q.credits += static_cast<std::int32_t>(event.message);
-        if (!is_idle(ports_[event.target])) return;
+        const std::int32_t plenty = 4 * links_[port.link].safe_credits;
+        if (q.credits >= plenty && input_flits_ >= plenty) inputs_[port.peer].queues[event.vc].prompt = false;
+        if (!is_idle(port)) return;
         if (event.target >= num_ports_)
             feed(event.target - num_ports_);
         else
@@ -541,27 +561,25 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     }
 
     void crossbar_in(const Event &event) {
-        InputQueue &in = inputs_[std::size_t{event.target} * vcs_ + event.vc];
+        InputQueue &in = inputs_[event.target].queues[event.vc];
         if (in.state != InputState::kWaitsForCrossbar) return;
         in.state = InputState::kFlowing;
         const Packet packet = in.queue.front(pool_);
-        const std::uint32_t out_port = in.output / vcs_;
-        if (!may_cross(event.target, out_port, in.output, packet)) {
+        if (!may_cross(event.target, in.output, packet)) {
             wait(event.target, event.vc, packet);
             return;
         }
-        cross(event.target, out_port, in.output, packet);
+        cross(event.target, in.output, packet);
         in.queue.pop(pool_);
         return_credit(event.target, event.vc, packet.flits());
         drain(event.target, event.vc);
     }
 
     void crossbar_out(const Event &event) {
-        ports_[event.target].crossbar_pending = false;
-        for (std::uint32_t v = 0; v < vcs_; ++v) {
-            const std::uint32_t out = event.target * vcs_ + v;
-            if (outputs_[out].first_waiter != kNone) admit(out);
-        }
+        OutputPort &port = ports_[event.target];
+        port.crossbar_pending = false;
+        for (std::uint32_t v = 0; v < kVcs; ++v)
+            if (port.queues[v].last_waiter != kNone) admit(event.target, v);
     }
 
     // ---- endpoints ---------------------------------------------------------------------------------------------
@@ -578,7 +596,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         const std::uint32_t id = machines[nic.turn];
         Message &m = messages_[id];
         const auto n = m.to_inject == 1 ? m.last_flits : static_cast<std::uint32_t>(max_flits_);
-        OutputQueue &q = outputs_[std::size_t{port_id} * vcs_];
+        OutputQueue &q = port.queues[0];
         if (q.credits < static_cast<std::int32_t>(n)) return;
         std::uint32_t ended = 0;
         if (--m.to_inject == 0) {
@@ -682,7 +700,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
 
     [[nodiscard]] std::size_t bytes() const {
         return pool_.bytes() + queue_.bytes() + ports_.size() * sizeof(OutputPort) +
-               inputs_.size() * sizeof(InputQueue) + outputs_.size() * sizeof(OutputQueue) +
+               inputs_.size() * sizeof(InputPort) + nics_.size() * sizeof(Nic) +
                messages_.capacity() * sizeof(Message) + workload_->bytes();
     }
 
@@ -701,17 +719,19 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
             out.port_packets.push_back(port.packets);
             out.port_flits.push_back(port.flits);
         }
-        if (!went_on) {
-            out.status = Status::kStopped;
-            return out;
-        }
         std::uint32_t unfinished = 0;
         std::string first;
         for (std::uint32_t r = 0; r < workload_->records.size(); ++r) {
             if (workload_->done(r)) continue;
+            out.ranks[r].end_ps = -1;
             if (unfinished++ < 3)
                 first += (first.empty() ? "" : "; ") + std::string("rank ") + std::to_string(r) + " waits for " +
                          workload_->waiting_for(r);
+        }
+        if (!went_on) {
+            out.status = Status::kStopped;
+            out.simulated_time_ps = now_;
+            return out;
         }
         if (unfinished != 0) {
             out.status = Status::kDeadlock;
@@ -729,43 +749,46 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
 
     /// A finished network is empty and has all its credits: anything else is a defect of the engine.
     void check_conserved() const {
-        for (std::size_t i = 0; i < inputs_.size(); ++i)
-            if (!inputs_[i].queue.empty()) throw std::logic_error("a packet is left in an input queue");
-        for (std::size_t i = 0; i < outputs_.size(); ++i) {
-            const OutputQueue &q = outputs_[i];
-            if (!q.queue.empty() || q.used != 0) throw std::logic_error("a packet is left in an output queue");
-            const std::uint32_t port = static_cast<std::uint32_t>(i) / vcs_;
-            const bool to_nic = port < num_ports_ && ports_[port].peer != kNone && ports_[port].peer >= num_ports_;
-            if (!to_nic && q.credits != input_flits_) throw std::logic_error("credits were lost or made up");
+        for (const InputPort &port : inputs_)
+            for (const InputQueue &q : port.queues)
+                if (!q.queue.empty()) throw std::logic_error("a packet is left in an input queue");
+        for (const OutputPort &port : ports_) {
+            for (std::uint32_t v = 0; v < kVcs; ++v) {
+                const OutputQueue &q = port.queues[v];
+                if (!q.queue.empty() || q.used != 0) throw std::logic_error("a packet is left in an output queue");
+                if (port.peer >= num_ports_) continue;
+                if (q.credits + inputs_[port.peer].queues[v].owed != input_flits_)
+                    throw std::logic_error("credits were lost or made up");
+            }
         }
     }
 
     /// Follows heads of queues from one that waits for room to the one it waits for, until one comes again.
     [[nodiscard]] std::string waiting_cycle() {
-        std::vector<std::uint8_t> seen(outputs_.size(), 0);
-        for (std::uint32_t start = 0; start < num_ports_ * vcs_; ++start) {
+        std::vector<std::uint8_t> seen(std::size_t{num_ports_} * kVcs, 0);
+        for (std::uint32_t start = 0; start < num_ports_ * kVcs; ++start) {
             std::vector<std::uint32_t> path;
             std::uint32_t out = start;
-            while (out != kNone && !seen[out] && !outputs_[out].queue.empty()) {
+            while (out != kNone && !seen[out] && !output(out).queue.empty()) {
                 seen[out] = 1;
                 path.push_back(out);
                 // This output's head waits for credits: the input queue at the other end is full.
-                const std::uint32_t peer = ports_[out / vcs_].peer;
+                const std::uint32_t peer = ports_[out / kVcs].peer;
                 if (peer >= num_ports_) break;
-                const InputQueue &in = inputs_[std::size_t{peer} * vcs_ + out % vcs_];
+                const InputQueue &in = inputs_[peer].queues[out % kVcs];
                 out = in.queue.empty() ? kNone : in.output;
             }
             const auto again = std::find(path.begin(), path.end(), out);
             if (again == path.end()) continue;
             std::string text;
             for (auto it = again; it != path.end(); ++it) {
-                const RouterPort at = router_ports_[*it / vcs_];
+                const InputPort &at = inputs_[*it / kVcs];
                 if (it - again == 12) {
                     text += " -> ... (" + std::to_string(path.end() - again) + " channels)";
                     break;
                 }
                 text += (it == again ? "" : " -> ") + std::string("router ") + std::to_string(at.router) + " port " +
-                        std::to_string(at.local) + " vc " + std::to_string(*it % vcs_);
+                        std::to_string(at.local) + " vc " + std::to_string(*it % kVcs);
             }
             return text;
         }
@@ -776,7 +799,6 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     Parameters p_;
     std::unique_ptr<Workload> workload_;
     std::vector<std::uint32_t> endpoint_of_;  // of each rank
-    std::uint32_t vcs_;
     std::uint32_t num_ports_, num_endpoints_;
     std::int32_t max_flits_ = 1, input_flits_ = 0, output_flits_ = 0;
     TimePs now_ = 0;
@@ -785,12 +807,10 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     EventQueue queue_;
     PacketPool pool_;
     std::vector<std::uint32_t> offset_;  // first port of each router
-    PageVector<OutputPort> ports_;      // router ports, then one NIC port per endpoint
-    PageVector<RouterPort> router_ports_;
-    PageVector<InputQueue> inputs_;
-    PageVector<OutputQueue> outputs_;
+    PageVector<OutputPort> ports_;       // router ports, then one NIC port per endpoint
+    PageVector<InputPort> inputs_;       // router ports
     std::vector<Link> links_;
-    std::vector<TimePs> crossbar_ps_, crossbar_in_free_, crossbar_out_free_;
+    std::vector<TimePs> crossbar_ps_;    // [flits]
     PageVector<Message> messages_;
     std::uint32_t free_message_ = kNone;
     std::vector<Nic> nics_;

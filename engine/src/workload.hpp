@@ -87,7 +87,7 @@ class ShiftWorkload final : public Workload {
           words_((shifts_.size() + 63) / 64) {
         const auto n = static_cast<TimePs>(shifts_.size());
         posted_ = overheads_.recv_ps * n;
-        for (State &s : state_) s.processor.free = posted_ + overheads_.send_ps * n;
+        for (State &s : state_) s.processor.free = posted_ + (window_ == 0 ? overheads_.send_ps * n : 0);
         if (overheads_.match_ps == 0) return;
         open_.assign(words_ * ranks, ~std::uint64_t{0});
     }
@@ -96,32 +96,31 @@ class ShiftWorkload final : public Workload {
         for (std::uint32_t r = 0; r < state_.size(); ++r) {
             touch(r, 0);
             if (shifts_.empty()) finish(r, 0);
-            services.wake(r);
+            if (window_ == 0)
+                services.wake(r);
+            else
+                for (std::uint32_t i = 0; i < std::min<std::size_t>(window_, shifts_.size()); ++i) begin(r, services);
         }
     }
+    /// Without a window all sends start as soon as the processor gets to them: the NIC asks for them one by one, so
+    /// that they need no memory while they wait.
     void refill(std::uint32_t rank, Services &services) override {
         State &s = state_[rank];
-        if (s.issued == shifts_.size() || (window_ && s.issued - s.injected >= window_)) return;
+        if (window_ != 0 || s.issued == shifts_.size()) return;
         const TimePs ready = posted_ + overheads_.send_ps * (static_cast<TimePs>(s.issued) + 1);
-        if (ready > services.now()) {
-            if (!s.asleep) {
-                s.asleep = true;
-                services.timer(ready - services.now(), rank, 0);
-            }
-            return;
+        if (ready <= services.now()) {
+            issue(rank, services);
+        } else if (!s.asleep) {
+            s.asleep = true;
+            services.timer(ready - services.now(), rank, 0);
         }
-        const auto p = static_cast<std::uint32_t>(state_.size());
-        const std::uint32_t which = s.issued++;
-        std::uint32_t dst = rank + static_cast<std::uint32_t>(shifts_[which]);
-        if (dst >= p) dst -= p;
-        services.send(rank, dst, bytes_, which, 0);
     }
     void on_injected(const MessageInfo &m, Services &services) override {
         State &s = state_[m.src_rank];
         ++s.injected;
         records[m.src_rank].bytes_sent += m.bytes;
-        if (done(m.src_rank)) finish(m.src_rank, services.now());
-        if (window_) services.wake(m.src_rank);
+        finish(m.src_rank, services.now());
+        if (window_ != 0 && s.begun < shifts_.size()) begin(m.src_rank, services);
     }
     void on_delivered(const MessageInfo &m, Services &services) override {
         State &s = state_[m.dst_rank];
@@ -130,6 +129,10 @@ class ShiftWorkload final : public Workload {
         finish(m.dst_rank, s.processor.work(services.now(), overheads_.match_ps * looked_at(m.dst_rank, m.tag_a)));
     }
     void on_timer(std::uint32_t rank, std::uint32_t, Services &services) override {
+        if (window_ != 0) {
+            issue(rank, services);
+            return;
+        }
         state_[rank].asleep = false;
         services.wake(rank);
     }
@@ -148,10 +151,28 @@ class ShiftWorkload final : public Workload {
 
   private:
     struct State {
-        std::uint32_t issued = 0, injected = 0, received = 0;
+        std::uint32_t begun = 0, issued = 0, injected = 0, received = 0;
         bool asleep = false;
         Processor processor;
     };
+
+    /// With a window: a send whose turn has come costs the processor first.
+    void begin(std::uint32_t rank, Services &services) {
+        State &s = state_[rank];
+        ++s.begun;
+        const TimePs ready = s.processor.work(services.now(), overheads_.send_ps);
+        if (ready == services.now())
+            issue(rank, services);
+        else
+            services.timer(ready - services.now(), rank, 0);
+    }
+    void issue(std::uint32_t rank, Services &services) {
+        const auto p = static_cast<std::uint32_t>(state_.size());
+        const std::uint32_t which = state_[rank].issued++;
+        std::uint32_t dst = rank + static_cast<std::uint32_t>(shifts_[which]);
+        if (dst >= p) dst -= p;
+        services.send(rank, dst, bytes_, which, 0);
+    }
 
     /// Receives that are still open up to the one of shift `which`, which is then closed.
     TimePs looked_at(std::uint32_t rank, std::uint32_t which) {
@@ -214,7 +235,6 @@ class StreamWorkload final : public Workload {
     void on_delivered(const MessageInfo &m, Services &services) override {
         records[m.dst_rank].bytes_received += m.bytes;
         Stream &s = state_[index(m.dst_rank, m.tag_a)];
-        s.matched = std::max(s.matched, match(m.dst_rank, m.tag_a, services.now()));
         // Adaptive routing lets messages of one stream overtake each other.
         if (m.tag_b == s.arrived) {
             ++s.arrived;
@@ -233,6 +253,7 @@ class StreamWorkload final : public Workload {
         } else {
             s.early.push_back(m.tag_b);
         }
+        match(m.dst_rank, m.tag_a, services);
         advance(m.dst_rank, m.tag_a, services);
     }
     void on_timer(std::uint32_t target, std::uint32_t value, Services &services) override {
@@ -266,24 +287,29 @@ class StreamWorkload final : public Workload {
         std::uint32_t sequence = 0;  // steps taken over all segments: numbers messages of the stream
         std::uint32_t arrived = 0;   // messages 0..arrived-1 are here
         std::vector<std::uint32_t> early;
-        bool sent = false, reducing = false, posted = false;
-        TimePs matched = 0;  // when the processor has found the receive of the last message that arrived
+        bool sent = false, reducing = false, posted = false, found = false;
+        TimePs matched = 0;  // when the processor has found the receive of the message that arrived
     };
     struct Rank {
         std::uint32_t finished = 0;
         std::uint32_t waiting = 0;  // lockstep: streams still in the current step
         Processor processor;
+        std::vector<std::uint16_t> open;  // streams whose receive is open, in the order they were posted
     };
 
-    /// Looks through the open receives of a rank, one per stream in a step, for that of `stream`.
-    TimePs match(std::uint32_t rank, std::uint32_t stream, TimePs now) {
-        if (overheads_.match_ps == 0) return now;
-        TimePs looked_at = 1;
-        for (std::uint32_t k = 0; k < stream; ++k) {
-            const Stream &s = state_[index(rank, k)];
-            if (s.posted && s.arrived <= s.sequence) ++looked_at;
-        }
-        return ranks_[rank].processor.work(now, overheads_.match_ps * looked_at);
+    /// The message of the current step, once it is here and its receive posted, is looked for among open receives.
+    void match(std::uint32_t rank, std::uint32_t stream, Services &services) {
+        Stream &s = state_[index(rank, stream)];
+        if (!s.posted || s.found || s.arrived <= s.sequence) return;
+        s.found = true;
+        s.matched = services.now();
+        if (overheads_.match_ps == 0) return;
+        auto &open = ranks_[rank].open;
+        const auto at = std::find(open.begin(), open.end(), static_cast<std::uint16_t>(stream));
+        const TimePs looked_at = at - open.begin() + 1;
+        open.erase(at);
+        s.matched = ranks_[rank].processor.work(services.now(), overheads_.match_ps * looked_at);
+        if (s.matched > services.now()) services.timer(s.matched - services.now(), rank * streams_ + stream, kMatched);
     }
 
     [[nodiscard]] std::size_t index(std::uint32_t rank, std::uint32_t stream) const {
@@ -318,6 +344,9 @@ class StreamWorkload final : public Workload {
         const std::size_t i = index(rank, stream) * segments_ + s.segment;
         s.sent = false;
         s.posted = true;
+        s.found = false;
+        if (overheads_.match_ps != 0) ranks_[rank].open.push_back(static_cast<std::uint16_t>(stream));
+        match(rank, stream, services);
         services.send(rank, static_cast<std::uint32_t>(d_.send_peer[i]),
                       block_bytes(i, std::int64_t{d_.first_block[i]} - s.step), stream, s.sequence);
         advance(rank, stream, services);
@@ -325,11 +354,7 @@ class StreamWorkload final : public Workload {
     void advance(std::uint32_t rank, std::uint32_t stream, Services &services) {
         const std::size_t at = index(rank, stream);
         Stream &s = state_[at];
-        if (!s.posted || s.reducing || !s.sent || s.arrived <= s.sequence) return;
-        if (s.matched > services.now()) {
-            services.timer(s.matched - services.now(), rank * streams_ + stream, kMatched);
-            return;
-        }
+        if (!s.posted || s.reducing || !s.sent || !s.found || s.matched > services.now()) return;
         const std::size_t i = at * segments_ + s.segment;
         const std::int64_t got = block_bytes(i, std::int64_t{d_.first_block[i]} - 1 - s.step);
         const TimePs reduce = (got * d_.reduce_fs_per_byte[i] + 500) / 1000;
@@ -461,13 +486,16 @@ class GraphWorkload final : public Workload {
 
     /// All dependencies are complete: runs the operation, after what it costs the rank's processor.
     void issue(std::uint32_t op, Services &services) {
-        const TimePs cost = g_.kind[op] == kSend ? overheads_.send_ps : g_.kind[op] == kRecv ? overheads_.recv_ps : 0;
-        if (cost == 0) {
+        if (g_.kind[op] > kRecv) {
             execute(op, services);
             return;
         }
+        const TimePs cost = g_.kind[op] == kSend ? overheads_.send_ps : overheads_.recv_ps;
         const TimePs ready = processors_[rank_of_[op]].work(services.now(), cost);
-        services.timer(ready - services.now(), op, kExecute);
+        if (ready == services.now())
+            execute(op, services);
+        else
+            services.timer(ready - services.now(), op, kExecute);
     }
     void execute(std::uint32_t op, Services &services) {
         const std::uint32_t rank = rank_of_[op];

@@ -89,6 +89,15 @@ def test_every_kind_of_link_has_its_own_bandwidth(bare: Bare) -> None:
         assert ends(result)[1] == ENTER + HOP + LEAVE + 8 * packet_ps
 
 
+@pytest.mark.parametrize(("gbps", "packet_ps"), [(300, 27_307), (900, 9_102), (128, 64_000)])
+def test_the_time_of_a_packet_is_rounded_to_the_nearest_picosecond(
+    bare: Bare, gbps: int, packet_ps: int
+) -> None:
+    params = bare(bandwidth_bps={"host": gbps * 10**9})
+    result = engine.run(switch(2), flows(2, (0, 1, 10 * PACKET)), params)
+    assert ends(result) == [10 * packet_ps, ACROSS_SWITCH + 9 * packet_ps]
+
+
 @pytest.mark.parametrize(("tail", "flits"), [(1, 1), (63, 1), (64, 1), (65, 2), (1023, 16), (1024, 16)])
 def test_the_last_packet_of_a_message_occupies_whole_flits(bare: Bare, tail: int, flits: int) -> None:
     both = flows(3, (0, 1, 2 * PACKET + tail), (0, 2, 1))
@@ -226,6 +235,14 @@ def test_a_full_output_queue_holds_packets_back_until_the_nic_has_to_wait(bare: 
         (packets - 3) * round_trip + FAST,
         (packets - 1) * round_trip + OUTPUT + LINK + OUTPUT,
     ]
+
+
+def test_a_small_packet_does_not_overtake_a_large_one_that_waits_for_room(bare: Bare) -> None:
+    # Four packets meet: the first leaves, the second fills the output queue but for a flit, the third waits
+    # for room, and the last one, of a flit, behind it.
+    meeting = flows(5, (0, 4, PACKET), (1, 4, PACKET), (2, 4, PACKET), (3, 4, 1))
+    result = engine.run(switch(5), meeting, bare(output_buffer_bytes=PACKET + FLIT))
+    assert ends(result)[4] == ACROSS_SWITCH + 3 * FAST
 
 
 # ---- crossbar ---------------------------------------------------------------------------------------------

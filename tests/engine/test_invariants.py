@@ -25,8 +25,9 @@ from topologies.metrics import router_hops
 
 Int64 = npt.NDArray[np.int64]
 
-# Bandwidths at which a byte takes a whole number of picoseconds, so that times can be added up.
-GBPS = (100, 200, 400, 800, 1600)
+# Rates at which a byte takes a whole number of picoseconds, so that times can be added up.
+LINK_GBPS = (100, 200, 400, 800, 1600)
+CROSSBAR_GBPS = (0, 1600, 4000, 8000)
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ def parameters(draw: st.DrawFn) -> NetworkParams:
     packet_bytes = draw(st.integers(1, 8 * flit_bytes))
     whole = -(-packet_bytes // flit_bytes) * flit_bytes
     kinds = [kind.name.lower() for kind in LinkKind]
-    speeds = draw(st.lists(st.sampled_from(GBPS), min_size=len(kinds), max_size=len(kinds)))
+    speeds = draw(st.lists(st.sampled_from(LINK_GBPS), min_size=len(kinds), max_size=len(kinds)))
     latency = st.sampled_from([0, 1, 700, 20_000])
     overhead = st.sampled_from([0, 0, 400])
     return NetworkParams(
@@ -118,7 +119,7 @@ def parameters(draw: st.DrawFn) -> NetworkParams:
         host_latency_ps=draw(latency),
         router_input_latency_ps=draw(latency),
         router_output_latency_ps=draw(latency),
-        crossbar_bps=draw(st.sampled_from([0, 1600, 3200, 6400])) * 10**9,
+        crossbar_bps=draw(st.sampled_from(CROSSBAR_GBPS)) * 10**9,
         input_buffer_bytes=whole * draw(st.integers(1, 4)) + draw(st.integers(0, flit_bytes)),
         output_buffer_bytes=whole * draw(st.integers(1, 4)) + draw(st.integers(0, flit_bytes)),
         send_machines=draw(st.integers(1, 4)),

@@ -5,6 +5,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <type_traits>
+
 #include "hxmesh/any_routing.hpp"
 
 namespace nb = nanobind;
@@ -17,7 +19,7 @@ class Routing {
     explicit Routing(const hxmesh::RoutingSpec &spec) : routing_(hxmesh::make_routing(spec)) {}
 
     [[nodiscard]] std::uint32_t num_vcs() const {
-        return std::visit([](const auto &r) { return r.num_vcs(); }, routing_);
+        return std::visit([](const auto &r) { return std::decay_t<decltype(r)>::kVcs; }, routing_);
     }
 
     [[nodiscard]] std::vector<std::pair<std::uint32_t, std::uint32_t>> candidates(std::uint32_t router,

@@ -14,6 +14,7 @@ namespace hxmesh {
 /// The virtual channel rises by one with the global link, hence two channels.
 class DragonflyRouting {
   public:
+    static constexpr std::uint32_t kVcs = 2;
     static constexpr bool kNeedsSource = true;
 
     struct Tables {
@@ -27,8 +28,6 @@ class DragonflyRouting {
         if (tables_.link_offset.size() != std::size_t{g} * g + 1)
             throw std::invalid_argument("group_link_offset must have groups * groups + 1 entries");
     }
-
-    [[nodiscard]] std::uint32_t num_vcs() const { return 2; }
 
     [[nodiscard]] Hop next(const RouteQuery &q) const {
         const std::uint32_t group = q.router / a_, here = q.router % a_;

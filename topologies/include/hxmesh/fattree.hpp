@@ -19,6 +19,7 @@ namespace hxmesh {
 /// Up, then down has no cyclic dependency, so one virtual channel does.
 class FatTreeRouting {
   public:
+    static constexpr std::uint32_t kVcs = 1;
     static constexpr bool kNeedsSource = false;
 
     struct Tables {
@@ -48,8 +49,6 @@ class FatTreeRouting {
             for (std::int32_t i = t_.up_switch_offset[s]; i < t_.up_switch_offset[s + 1]; ++i)
                 if (is_partial(static_cast<std::size_t>(t_.up_switch[i]))) some_up_is_partial_[s] = 1;
     }
-
-    [[nodiscard]] std::uint32_t num_vcs() const { return 1; }
 
     /// The port that deterministic routing takes.
     [[nodiscard]] Hop next(const RouteQuery &q) const {

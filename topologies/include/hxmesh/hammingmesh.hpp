@@ -21,6 +21,7 @@ namespace hxmesh {
 /// for its line, at most twice on a path, hence three channels.
 class HammingMeshRouting {
   public:
+    static constexpr std::uint32_t kVcs = 3;
     static constexpr bool kNeedsSource = false;
     static constexpr std::uint32_t kNorth = 0, kEast = 1, kSouth = 2, kWest = 3, kHost = 4;
 
@@ -49,8 +50,6 @@ class HammingMeshRouting {
                     choices_[(relation * n + here) * n + there] =
                         choose(static_cast<Relation>(relation), here % a, here / a, there % a, there / a);
     }
-
-    [[nodiscard]] std::uint32_t num_vcs() const { return 3; }
 
     void candidates(const RouteQuery &q, Candidates &out) const {
         if (q.router < first_row_router_)

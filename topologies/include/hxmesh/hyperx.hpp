@@ -9,11 +9,10 @@ namespace hxmesh {
 /// Endpoint = router = row * size0 + column. One virtual channel: dimension order in complete graphs has no cycle.
 class HyperXRouting {
   public:
+    static constexpr std::uint32_t kVcs = 1;
     static constexpr bool kNeedsSource = false;
 
     HyperXRouting(std::uint32_t size0, std::uint32_t size1) : size0_(size0), size1_(size1) {}
-
-    [[nodiscard]] std::uint32_t num_vcs() const { return 1; }
 
     [[nodiscard]] Hop next(const RouteQuery &q) const {
         if (q.dst == q.router) return {static_cast<std::uint16_t>(size0_ + size1_ - 2), 0};

@@ -15,6 +15,7 @@ namespace hxmesh {
 /// way; `balanced` alternates by the parity of the router's coordinates instead.
 class TorusRouting {
   public:
+    static constexpr std::uint32_t kVcs = 2;
     static constexpr bool kNeedsSource = false;
     static constexpr std::uint32_t kHostPort = 4;
 
@@ -22,8 +23,6 @@ class TorusRouting {
         for (std::uint32_t r = 0; r < size0 * size1; ++r)
             at_.push_back({static_cast<std::uint16_t>(r % size0), static_cast<std::uint16_t>(r / size0)});
     }
-
-    [[nodiscard]] std::uint32_t num_vcs() const { return 2; }
 
     [[nodiscard]] Hop next(const RouteQuery &q) const {
         if (q.dst == q.router) return {kHostPort, static_cast<std::uint8_t>(q.in_vc)};
