@@ -288,7 +288,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     HXMESH_INLINE void arrive(const Event &event) {
         const Packet packet{event.message, event.header};
         if (event.target >= num_ports_) {
-            deliver(packet);
+            deliver(event.message);
             return;
         }
         InputQueue &in = inputs_[event.target].queues[event.vc];
@@ -425,8 +425,10 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         ++port.packets;
         port.flits += n;
         Link &l = links_[port.link];
-        queue_.push(l.lane, {now_ + l.latency, port.peer, packet.message, packet.header, static_cast<std::uint8_t>(vc),
-                             EventKind::kArrive});
+        // Of the packets of a message only the last to reach the NIC has consequences; the rest need no event.
+        if (port.peer < num_ports_ || is_last_delivery(packet.message))
+            queue_.push(l.lane, {now_ + l.latency, port.peer, packet.message, packet.header,
+                                 static_cast<std::uint8_t>(vc), EventKind::kArrive});
         Serialisation &time = l.serialisation[n];
         if (!time.known) [[unlikely]] {
             time.known = true;
@@ -630,13 +632,17 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         }
     }
 
-    void deliver(Packet packet) {
+    [[nodiscard]] bool is_last_delivery(std::uint32_t message) {
         ++delivered_;
-        Message &m = messages_[packet.message];
-        if (--m.to_deliver != 0) return;
+        return --messages_[message].to_deliver == 0;
+    }
+
+    /// The last packet of a message has reached its destination.
+    void deliver(std::uint32_t message) {
+        const Message &m = messages_[message];
         bytes_delivered_ += m.bytes;
         const MessageInfo info{m.src_rank, m.dst_rank, m.bytes, m.tag_a, m.tag_b};
-        close(packet.message);
+        close(message);
         workload_->on_delivered(info, *this);
     }
 

@@ -128,6 +128,19 @@ def test_free_streams_run_like_their_operations(bare: Bare, name: str, overheads
         assert_equivalent(NETWORKS[name](), schedule, bare(**OVERHEADS[overheads]))
 
 
+@pytest.mark.parametrize("buffer_packets", [1, 3])
+@pytest.mark.parametrize("name", ["hx2mesh", "adaptive fat tree"])
+def test_free_streams_run_like_their_operations_where_messages_overtake(
+    bare: Bare, name: str, buffer_packets: int
+) -> None:
+    # Adaptive routing in a crowded network: a message may arrive before the one sent before it.
+    size = buffer_packets * 1024
+    params = bare(input_buffer_bytes=size, output_buffer_bytes=size, link_latency_ps=1_000)
+    scattered = np.random.default_rng(1).permutation(16)
+    for motif in (motifs.two_rings, motifs.torus_2d):
+        assert_equivalent(NETWORKS[name](), motif(scattered.reshape(4, 4), 60_000), params)
+
+
 def test_a_message_is_compared_with_receives_in_the_order_they_were_posted(bare: Bare) -> None:
     # Stream 0 has posted its second receive before the first message of stream 1, of three packets, comes.
     def both(first: int, second: int) -> Any:

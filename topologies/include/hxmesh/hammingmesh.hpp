@@ -59,6 +59,13 @@ class HammingMeshRouting {
     }
 
     template <class Credits> [[nodiscard]] Hop route(const RouteQuery &q, Credits &&credits) const {
+        if (q.router < first_row_router_) {
+            // The common case without a list of candidates.
+            if (q.router == q.dst) return {kHost, static_cast<std::uint8_t>(q.in_vc)};
+            const Choice choice = choice_at(q);
+            if (choice.count == 1)
+                return {choice.port[0], static_cast<std::uint8_t>(q.in_vc + (choice.leaves & 1u))};
+        }
         Candidates all;
         candidates(q, all);
         return most_credits(all, credits);
@@ -106,16 +113,19 @@ class HammingMeshRouting {
             out.add(kHost, q.in_vc);
             return;
         }
-        const Place here = places_[q.router], there = places_[q.dst];
-        const bool same_x = here.bx == there.bx, same_y = here.by == there.by;
-        const Relation relation = same_x ? (same_y ? kSameBoard : kSameColumn) : (same_y ? kSameRow : kElsewhere);
-        const std::uint32_t n = a_ * b_;
-        const Choice choice = choices_.empty() ? choose(relation, here.lx, here.ly, there.lx, there.ly)
-                                               : choices_[(relation * n + here.ly * a_ + here.lx) * n +
-                                                          there.ly * a_ + there.lx];
+        const Choice choice = choice_at(q);
         // What leaves the board for a line rises by one channel.
         for (std::uint32_t i = 0; i < choice.count; ++i)
             out.add(choice.port[i], q.in_vc + (choice.leaves >> i & 1u));
+    }
+
+    [[nodiscard]] Choice choice_at(const RouteQuery &q) const {
+        const Place here = places_[q.router], there = places_[q.dst];
+        const bool same_x = here.bx == there.bx, same_y = here.by == there.by;
+        const Relation relation = same_x ? (same_y ? kSameBoard : kSameColumn) : (same_y ? kSameRow : kElsewhere);
+        if (choices_.empty()) return choose(relation, here.lx, here.ly, there.lx, there.ly);
+        const std::uint32_t n = a_ * b_;
+        return choices_[(relation * n + here.ly * a_ + here.lx) * n + there.ly * a_ + there.lx];
     }
 
     [[nodiscard]] Choice choose(Relation relation, std::uint32_t hx, std::uint32_t hy, std::uint32_t tx,

@@ -52,7 +52,7 @@ class Candidates {
     }
 
   private:
-    std::array<Run, 8> runs_{};
+    std::array<Run, 8> runs_;  // of which `size_` are set
     std::uint32_t size_ = 0;
 };
 
