@@ -2,8 +2,8 @@
 
     python benchmarks/engine_speed.py [--accelerators 64 256 1024] [--message 16384] [--csv FILE]
 
-Every case runs in a process of its own, so that its peak memory is its own. The load is a full alltoall of small
-messages; where that would be more than `--packets` packets, an evenly spaced sample of its shifts.
+Every case runs in a process of its own, so that its peak memory is its own. The load is a full alltoall of
+small messages; where that would be more than `--packets` packets, a sample of its shifts.
 """
 
 from __future__ import annotations
@@ -39,7 +39,11 @@ def fat_tree(accelerators: int) -> Topology:
 def dragonfly(accelerators: int) -> Topology:
     """Groups of 128 accelerators."""
     groups = max(2, accelerators // 128)
-    return Dragonfly(8, 16, max(1, 128 // (groups - 1)), groups) if accelerators >= 256 else Dragonfly(4, 4, 4, 4)
+    return (
+        Dragonfly(8, 16, max(1, 128 // (groups - 1)), groups)
+        if accelerators >= 256
+        else Dragonfly(4, 4, 4, 4)
+    )
 
 
 NETWORKS: dict[str, Callable[[int], Topology]] = {
@@ -68,7 +72,9 @@ def measure(name: str, accelerators: int, message_bytes: int, packets: int) -> d
     if total > packets:
         shifts = max(1, len(schedule.shifts) * packets // total)
         schedule = motifs.alltoall(
-            topology.num_endpoints, message_bytes, motifs.sample_shifts(topology.num_endpoints, shifts, seed=0)
+            topology.num_endpoints,
+            message_bytes,
+            motifs.sample_shifts(topology.num_endpoints, shifts, seed=0),
         )
     cpu = time.process_time()
     result = engine.run(topology, schedule, params)
@@ -93,7 +99,9 @@ def measure(name: str, accelerators: int, message_bytes: int, packets: int) -> d
 
 def main() -> None:
     """Measure all cases and print a table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--accelerators", type=int, nargs="+", default=[64, 256, 1024, 4096])
     parser.add_argument("--topologies", nargs="+", default=list(NETWORKS), choices=list(NETWORKS))
     parser.add_argument("--message", type=int, default=16384, help="bytes of a message")
@@ -107,7 +115,14 @@ def main() -> None:
     rows: list[dict[str, object]] = []
     for accelerators in args.accelerators:
         for name in args.topologies:
-            command = [sys.executable, __file__, "--message", str(args.message), "--packets", str(args.packets)]
+            command = [
+                sys.executable,
+                __file__,
+                "--message",
+                str(args.message),
+                "--packets",
+                str(args.packets),
+            ]
             done = subprocess.run(
                 [*command, "--case", name, str(accelerators)], check=True, capture_output=True, text=True
             )

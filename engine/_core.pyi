@@ -32,7 +32,9 @@ class Engine:
         recv_overhead_ps: int,
         match_overhead_ps: int,
     ) -> None: ...
-    def set_shift(self, *, ranks: int, message_bytes: int, shifts: NDArray[np.int32], window: int) -> None: ...
+    def set_shift(
+        self, *, ranks: int, message_bytes: int, shifts: NDArray[np.int32], window: int
+    ) -> None: ...
     def set_streams(
         self,
         *,

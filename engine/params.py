@@ -25,29 +25,41 @@ class NetworkParams(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     packet_bytes: int = Field(8192, gt=0, description="Largest payload of a packet.")
-    flit_bytes: int = Field(256, gt=0, description="Unit of link time and of buffer space; packets round up to it.")
+    flit_bytes: int = Field(
+        256, gt=0, description="Unit of link time and of buffer space; packets round up to it."
+    )
     link_latency_ps: int = Field(40_000, ge=0, description="Time of flight of a link between routers.")
-    host_latency_ps: int = Field(40_000, ge=0, description="Time of flight between an endpoint and its router.")
+    host_latency_ps: int = Field(
+        40_000, ge=0, description="Time of flight between an endpoint and its router."
+    )
     router_input_latency_ps: int = Field(20_000, ge=0, description="From a router's port to its input queue.")
-    router_output_latency_ps: int = Field(20_000, ge=0, description="From a router's output queue to its port.")
+    router_output_latency_ps: int = Field(
+        20_000, ge=0, description="From a router's output queue to its port."
+    )
     crossbar_bps: int = Field(
         3_200_000_000_000, ge=0, description="Rate of each crossbar port; 0 = the crossbar never limits."
     )
-    input_buffer_bytes: int = Field(32_000_000, gt=0, description="Input buffer of each port and virtual channel.")
-    output_buffer_bytes: int = Field(32_000_000, gt=0, description="Output buffer of each port and virtual channel.")
-    send_machines: int = Field(4, ge=1, le=256, description="Messages that an endpoint sends at the same time.")
+    input_buffer_bytes: int = Field(
+        32_000_000, gt=0, description="Input buffer of each port and virtual channel."
+    )
+    output_buffer_bytes: int = Field(
+        32_000_000, gt=0, description="Output buffer of each port and virtual channel."
+    )
+    send_machines: int = Field(
+        4, ge=1, le=256, description="Messages that an endpoint sends at the same time."
+    )
     send_overhead_ps: int = Field(1_000, ge=0, description="Processor time to start a send.")
     recv_overhead_ps: int = Field(1_000, ge=0, description="Processor time to post a receive.")
     match_overhead_ps: int = Field(
         1_000,
         ge=0,
-        description="Processor time for each posted receive that an arrived message is compared with until its own "
-        "is found (matchDelay_ns of Firefly, ctrlMsgMemory.h).",
+        description="Processor time for each posted receive that an arrived message is compared with until "
+        "its own is found (matchDelay_ns of Firefly, ctrlMsgMemory.h).",
     )
     bandwidth_bps: dict[str, int] = Field(
         default_factory=dict,
-        description="Bandwidth by kind of link (host, board, row, column, uplink, local, global), where it is "
-        "to differ from the topology's own.",
+        description="Bandwidth by kind of link (host, board, row, column, uplink, local, global), where it "
+        "is to differ from the topology's own.",
     )
 
     @model_validator(mode="after")
@@ -70,7 +82,9 @@ class NetworkParams(BaseModel):
             if size < whole:
                 raise ValueError(f"{name} is {size} but must hold a packet of {whole} bytes (in whole flits)")
             if size // self.flit_bytes >= 2**29:
-                raise ValueError(f"{name} is {size} but must be below {2**29} flits of {self.flit_bytes} bytes")
+                raise ValueError(
+                    f"{name} is {size} but must be below {2**29} flits of {self.flit_bytes} bytes"
+                )
         return self
 
     def link_bandwidths_bps(self, topology: Topology) -> dict[LinkKind, int]:
@@ -81,11 +95,13 @@ class NetworkParams(BaseModel):
     def check_against(self, topology: Topology) -> None:
         """Refuse what cannot carry the traffic of `topology`: a crossbar port slower than a port it serves.
 
-        Raises ConfigError, as Merlin does (hr_router.cc compares the router's link_bw; here every port counts).
+        Raises ConfigError. (Merlin's hr_router.cc compares the router's link_bw; here every port counts.)
         """
         if not self.crossbar_bps:
             return
-        present = {LinkKind(int(kind)) for kind in set(topology.port_kind.tolist()) if int(kind) in set(LinkKind)}
+        present = {
+            LinkKind(int(kind)) for kind in set(topology.port_kind.tolist()) if int(kind) in set(LinkKind)
+        }
         bandwidths = self.link_bandwidths_bps(topology)
         fastest = max(bandwidths[kind] for kind in present)
         if self.crossbar_bps < fastest:

@@ -37,7 +37,7 @@ class Progress:
 class RunResult:
     """Outcome of one run, of whichever engine.
 
-    `simulated_time_ps` is when the last rank was done. `packet_hops` counts links crossed, host links included.
+    `simulated_time_ps` is when the last rank was done. `packet_hops` counts links crossed, also host links.
     `ranks` has the columns rank, bytes_sent, bytes_received, start_ps, end_ps (-1 = not finished);
     `links`, if asked for, router, port, kind, peer_router, packets, flits, busy_ps (one row per direction;
     router -1 - e is the endpoint e sending).

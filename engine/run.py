@@ -41,8 +41,8 @@ def run(
     million events; an exception that it raises, and KeyboardInterrupt, end the run and are passed on. `links`
     asks for the table of link use. `seed` is recorded; the model itself draws no random numbers.
 
-    A run that cannot go on returns with status "deadlock" and says who waits for whom; one whose own data grows
-    beyond `memory_limit_bytes` returns with status "memory-limit".
+    A run that cannot go on returns with status "deadlock" and says who waits for whom; one whose own data
+    grows beyond `memory_limit_bytes` returns with status "memory-limit".
 
     Raises ConfigError for a schedule that fails its own check, does not fit the network, or parameters that
     the network cannot run with.
@@ -104,7 +104,7 @@ def count_packets(schedule: Schedule, params: NetworkParams) -> int:
         each = int(packets(np.array([schedule.message_bytes], dtype=np.int64))[0])
         return schedule.num_ranks * len(schedule.shifts) * each
     if isinstance(schedule, StreamSchedule):
-        # Blocks of a segment differ by a byte at most; of every `parts` steps, total % parts send the larger one.
+        # Blocks of a segment differ by a byte at most; in `parts` steps, total % parts send the larger one.
         steps = schedule.steps.astype(np.int64)
         parts = np.maximum(schedule.parts.astype(np.int64), 1)
         small, extra = schedule.segment_bytes // parts, schedule.segment_bytes % parts
@@ -160,7 +160,9 @@ def _engine(topology: Topology, params: NetworkParams) -> _core.Engine:
         packet_bytes=params.packet_bytes,
         flit_bytes=params.flit_bytes,
         bandwidth_bps=[bandwidths[LinkKind(kind)] for kind in kinds],
-        latency_ps=[params.host_latency_ps if kind == LinkKind.HOST else params.link_latency_ps for kind in kinds],
+        latency_ps=[
+            params.host_latency_ps if kind == LinkKind.HOST else params.link_latency_ps for kind in kinds
+        ],
         router_input_latency_ps=params.router_input_latency_ps,
         router_output_latency_ps=params.router_output_latency_ps,
         crossbar_bps=params.crossbar_bps,
@@ -226,20 +228,21 @@ def _link_table(topology: Topology, params: NetworkParams, out: dict[str, Any]) 
     local = np.arange(ports) - topology.port_offset[topology.port_router]
     peer_router = np.where(topology.port_peer >= 0, topology.port_router[topology.port_peer], 0)
     peer_router[host_ports] = -1 - endpoints
-    kind = np.concatenate([topology.port_kind, topology.port_kind[host_ports]])
+    kinds = np.concatenate([topology.port_kind, topology.port_kind[host_ports]])
     flits = out["port_flits"].astype(np.int64)
     seconds = np.divide(
-        flits * params.flit_bytes * 8.0, by_kind[kind], out=np.zeros(len(flits)), where=by_kind[kind] > 0
+        flits * params.flit_bytes * 8.0, by_kind[kinds], out=np.zeros(len(flits)), where=by_kind[kinds] > 0
     )
     table = pd.DataFrame(
         {
             "router": np.concatenate([topology.port_router, -1 - endpoints]).astype(np.int64),
             "port": np.concatenate([local, np.zeros(len(endpoints), dtype=np.int64)]),
-            "kind": kind,
+            "kind": kinds,
             "peer_router": np.concatenate([peer_router, topology.endpoint_router]).astype(np.int64),
             "packets": out["port_packets"].astype(np.int64),
             "flits": flits,
             "busy_ps": np.rint(seconds * 1e12).astype(np.int64),
         }
     )
-    return table[by_kind[kind] > 0].reset_index(drop=True)
+    used: pd.DataFrame = table[by_kind[kinds] > 0].reset_index(drop=True)
+    return used

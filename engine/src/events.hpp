@@ -19,21 +19,22 @@ using TimePs = std::int64_t;
 inline constexpr TimePs kNever = std::numeric_limits<TimePs>::max();
 
 enum class EventKind : std::uint8_t {
-    kArrive,        // the head of a packet reaches a port: target = port, message, header, vc
-    kPortFree,      // a port has put a packet on its link: target = port; message = 1 + message that ended (NIC ports)
-    kCredit,        // flits freed downstream: target = port, message = flits, vc
-    kCrossbarIn,    // an input port may use the crossbar again: target = port, vc
-    kCrossbarOut,   // an output port may take from the crossbar again: target = port
-    kTimer,         // the workload's own: target, message
+    kArrive,      // the head of a packet reaches a port: target = port, message, header, vc
+    kPortFree,    // a port has put a packet on its link: target = port; message = 1 + message that ended (NIC ports)
+    kCredit,      // flits freed downstream: target = port, message = flits, vc
+    kCrossbarIn,  // an input port may use the crossbar again: target = port, vc
+    kCrossbarOut, // an output port may take from the crossbar again: target = port
+    kTimer,       // the workload's own: target, message
 };
 
 struct Event {
     TimePs time;
     std::uint32_t target;
     std::uint32_t message;
-    std::uint32_t header;  // packed destination and flits of a packet
+    std::uint32_t header; // packed destination and flits of a packet
     std::uint8_t vc;
     EventKind kind;
+    std::uint16_t hop = 0; // of a packet whose way on is known before it arrives: 1 + output port * channels + channel
 };
 
 /// Events that were all scheduled the same delay ahead come out in the order they went in, since simulated time never
@@ -107,14 +108,15 @@ class EventQueue {
     }
 
     /// An event that comes `ahead` places later in the lane of the last pop, for prefetching; null if there is none.
-    HXMESH_INLINE const Event *peek(std::uint32_t ahead) const {
-        const Lane &lane = lanes_[last_];
+    HXMESH_INLINE Event *peek(std::uint32_t ahead) {
+        Lane &lane = lanes_[last_];
         return ahead < lane.count ? &lane.ring[(lane.head + ahead) & lane.mask] : nullptr;
     }
 
     [[nodiscard]] std::size_t bytes() const {
         std::size_t sum = heap_.size() * sizeof(Irregular);
-        for (std::uint32_t i = 0; i < lanes_used_; ++i) sum += lanes_[i].ring.size() * sizeof(Event);
+        for (std::uint32_t i = 0; i < lanes_used_; ++i)
+            sum += lanes_[i].ring.size() * sizeof(Event);
         return sum;
     }
 
@@ -136,7 +138,8 @@ class EventQueue {
 
     static void grow(Lane &lane) {
         std::vector<Event> bigger(lane.ring.size() * 2);
-        for (std::uint32_t i = 0; i < lane.count; ++i) bigger[i] = lane.ring[(lane.head + i) & lane.mask];
+        for (std::uint32_t i = 0; i < lane.count; ++i)
+            bigger[i] = lane.ring[(lane.head + i) & lane.mask];
         lane.ring = std::move(bigger);
         lane.head = 0;
         lane.mask = static_cast<std::uint32_t>(lane.ring.size() - 1);
@@ -151,4 +154,4 @@ class EventQueue {
     std::priority_queue<Irregular> heap_;
 };
 
-}  // namespace hxmesh::engine
+} // namespace hxmesh::engine

@@ -42,11 +42,10 @@ class Engine {
                      const Array<std::int32_t> &steps, const Array<std::int64_t> &total_bytes,
                      const Array<std::int32_t> &parts, const Array<std::int32_t> &first_block,
                      const Array<std::int32_t> &reduce_fs_per_byte, bool lockstep) {
-        StreamWorkload::Segments d{copy(send_peer), copy(recv_peer),   copy(steps),
-                                   copy(parts),     copy(first_block), copy(reduce_fs_per_byte),
-                                   copy(total_bytes)};
-        workload_ = std::make_unique<StreamWorkload>(ranks, streams, segments, std::move(d), lockstep,
-                                                     parameters_.overheads);
+        StreamWorkload::Segments d{copy(send_peer),   copy(recv_peer),          copy(steps),      copy(parts),
+                                   copy(first_block), copy(reduce_fs_per_byte), copy(total_bytes)};
+        workload_ =
+            std::make_unique<StreamWorkload>(ranks, streams, segments, std::move(d), lockstep, parameters_.overheads);
     }
 
     void set_graph(std::uint32_t ranks, const Array<std::int64_t> &op_offset, const Array<std::uint8_t> &kind,
@@ -115,7 +114,7 @@ class Engine {
     std::unique_ptr<Workload> workload_;
 };
 
-}  // namespace
+} // namespace
 
 NB_MODULE(_core, m) {
     nb::class_<Engine>(m, "Engine")
@@ -133,8 +132,16 @@ NB_MODULE(_core, m) {
                 new (self) Engine(
                     {std::move(family), std::move(routing_params), std::move(routing_tables)},
                     {copy(port_offset), copy(port_peer), copy(port_kind), copy(endpoint_router), copy(endpoint_port)},
-                    {packet_bytes, flit_bytes, std::move(bandwidth_bps), std::move(latency_ps), router_input_latency_ps,
-                     router_output_latency_ps, crossbar_bps, input_buffer_bytes, output_buffer_bytes, send_machines,
+                    {packet_bytes,
+                     flit_bytes,
+                     std::move(bandwidth_bps),
+                     std::move(latency_ps),
+                     router_input_latency_ps,
+                     router_output_latency_ps,
+                     crossbar_bps,
+                     input_buffer_bytes,
+                     output_buffer_bytes,
+                     send_machines,
                      {send_overhead_ps, recv_overhead_ps, match_overhead_ps}});
             },
             nb::kw_only(), "family"_a, "routing_params"_a, "routing_tables"_a, "port_offset"_a, "port_peer"_a,

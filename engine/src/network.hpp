@@ -11,33 +11,34 @@ namespace hxmesh::engine {
 
 /// Arrays of topologies.base.Topology; see there for their meaning.
 struct Wiring {
-    std::vector<std::int64_t> port_offset;      // [routers + 1]
-    std::vector<std::int32_t> port_peer;        // [ports]
-    std::vector<std::uint8_t> port_kind;        // [ports]
-    std::vector<std::int32_t> endpoint_router;  // [endpoints]
-    std::vector<std::int32_t> endpoint_port;    // [endpoints]
+    std::vector<std::int64_t> port_offset;     // [routers + 1]
+    std::vector<std::int32_t> port_peer;       // [ports]
+    std::vector<std::uint8_t> port_kind;       // [ports]
+    std::vector<std::int32_t> endpoint_router; // [endpoints]
+    std::vector<std::int32_t> endpoint_port;   // [endpoints]
 };
 
 /// What messages cost the processor of a rank, which does one thing at a time.
 struct Overheads {
-    TimePs send_ps = 0;   // to start a send
-    TimePs recv_ps = 0;   // to post a receive
-    TimePs match_ps = 0;  // for each posted receive looked at until an arrived message finds its own
+    TimePs send_ps = 0;  // to start a send
+    TimePs recv_ps = 0;  // to post a receive
+    TimePs match_ps = 0; // for each posted receive looked at until an arrived message finds its own
+    [[nodiscard]] bool none() const { return send_ps == 0 && recv_ps == 0 && match_ps == 0; }
 };
 
 /// Resolved parameters; engine.NetworkParams documents them.
 struct Parameters {
     std::int64_t packet_bytes = 8192;
     std::int64_t flit_bytes = 256;
-    std::vector<std::int64_t> bandwidth_bps;  // [kinds], one direction
-    std::vector<std::int64_t> latency_ps;     // [kinds], of the cable alone
+    std::vector<std::int64_t> bandwidth_bps; // [kinds], one direction
+    std::vector<std::int64_t> latency_ps;    // [kinds], of the cable alone
     TimePs router_input_latency_ps = 0;
     TimePs router_output_latency_ps = 0;
-    std::int64_t crossbar_bps = 0;  // of each port of the crossbar; 0 = not limiting
-    std::int64_t input_buffer_bytes = 0;   // of each port and virtual channel
-    std::int64_t output_buffer_bytes = 0;  // of each port and virtual channel
+    std::int64_t crossbar_bps = 0;        // of each port of the crossbar; 0 = not limiting
+    std::int64_t input_buffer_bytes = 0;  // of each port and virtual channel
+    std::int64_t output_buffer_bytes = 0; // of each port and virtual channel
     std::int32_t send_machines = 1;
     Overheads overheads;
 };
 
-}  // namespace hxmesh::engine
+} // namespace hxmesh::engine

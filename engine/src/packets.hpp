@@ -102,4 +102,4 @@ class PacketQueue {
     std::uint8_t first_ = 0, last_ = 0;
 };
 
-}  // namespace hxmesh::engine
+} // namespace hxmesh::engine

@@ -37,4 +37,4 @@ template <class T> struct PageAllocator {
 
 template <class T> using PageVector = std::vector<T, PageAllocator<T>>;
 
-}  // namespace hxmesh::engine
+} // namespace hxmesh::engine

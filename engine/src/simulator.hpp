@@ -25,7 +25,7 @@ namespace hxmesh::engine {
 struct Progress {
     std::uint64_t packets_delivered, packet_hops;
     TimePs simulated_time_ps;
-    std::size_t bytes;  // of the engine's own data
+    std::size_t bytes; // of the engine's own data
 };
 
 enum class Status { kComplete, kDeadlock, kStopped };
@@ -38,7 +38,7 @@ struct Outcome {
     std::int64_t bytes_delivered = 0;
     std::size_t engine_bytes = 0;
     std::vector<RankRecord> ranks;
-    std::vector<std::uint64_t> port_packets, port_flits;  // [router ports, then NIC ports by endpoint]
+    std::vector<std::uint64_t> port_packets, port_flits; // [router ports, then NIC ports by endpoint]
 };
 
 /// What does not depend on the routing function: lets the binding hold one pointer.
@@ -65,11 +65,15 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         max_flits_ = flits(p_.packet_bytes);
         if (max_flits_ > static_cast<std::int32_t>(Packet::kMaxFlits))
             throw std::invalid_argument("a packet has at most " + std::to_string(Packet::kMaxFlits) + " flits");
-        input_flits_ = static_cast<std::int32_t>(std::min<std::int64_t>(p_.input_buffer_bytes / p_.flit_bytes, kPlenty));
+        input_flits_ =
+            static_cast<std::int32_t>(std::min<std::int64_t>(p_.input_buffer_bytes / p_.flit_bytes, kPlenty));
         output_flits_ =
             static_cast<std::int32_t>(std::min<std::int64_t>(p_.output_buffer_bytes / p_.flit_bytes, kPlenty));
         if (input_flits_ < max_flits_ || output_flits_ < max_flits_)
             throw std::invalid_argument("every buffer must hold a packet");
+        for (std::size_t r = 0; r + 1 < wiring.port_offset.size(); ++r)
+            if ((wiring.port_offset[r + 1] - wiring.port_offset[r]) * kVcs >= 0xffff)
+                throw std::invalid_argument("a router has at most " + std::to_string(0xfffe / kVcs) + " ports");
         build(wiring);
     }
 
@@ -116,14 +120,15 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     static constexpr std::uint32_t kVcs = Routing::kVcs;
     static constexpr std::uint64_t kTickEvents = 1u << 20;
     static constexpr std::int32_t kPlenty = 1 << 29;
-    // Events of a lane are known before they are due: what they will touch is fetched into cache that many ahead.
-    static constexpr std::uint32_t kAhead = 6;
+    // Events of a lane are known before they are due. What one names is fetched into cache kFar events ahead, what that
+    // leads to kNear events ahead; a packet with one way to go is routed then, so that its output port can be fetched.
+    static constexpr std::uint32_t kFar = 12, kNear = 6;
 
     struct OutputQueue {
         PacketQueue queue;
-        std::int32_t credits;       // flits of room in the input buffer at the other end
-        std::int32_t used;          // flits queued here
-        std::uint32_t last_waiter;  // of the input queues whose head wants to come here: a circular list
+        std::int32_t credits;      // flits of room in the input buffer at the other end
+        std::int32_t used;         // flits queued here
+        std::uint32_t last_waiter; // of the input queues whose head wants to come here: a circular list
     };
     // The size of these two decides the speed: a hop reads an input port and an output port, most often from outside
     // the cache. With one virtual channel an output port is one cache line, with two or three it is two.
@@ -132,56 +137,56 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         TimePs crossbar_free;
         std::uint64_t flits;
         std::uint32_t packets;
-        std::uint32_t peer;     // port at the other end
-        std::uint8_t link;      // index into links_
-        bool free_pending;      // an event will come when the port is free
-        bool crossbar_pending;  // an event will come when the crossbar serves the port again
-        bool often_waited_for;  // the last packets found the port busy: worth the event before anything is queued
+        std::uint32_t peer;    // port at the other end
+        std::uint8_t link;     // index into links_
+        bool free_pending;     // an event will come when the port is free
+        bool crossbar_pending; // an event will come when the crossbar serves the port again
+        bool often_waited_for; // the last packets found the port busy: worth the event before anything is queued
         std::uint8_t last_vc : 4;
-        std::uint8_t filled : 4;  // bit per virtual channel with queued packets
+        std::uint8_t filled : 4; // bit per virtual channel with queued packets
         OutputQueue queues[kVcs];
     };
     enum class InputState : std::uint8_t { kFlowing, kWaitsForOutput, kWaitsForCrossbar };
     struct InputQueue {
         PacketQueue queue;
-        std::uint32_t output;  // output queue its head goes to
+        std::uint32_t output; // output queue its head goes to
         std::uint32_t next_waiter;
-        std::int32_t owed;  // flits freed that the sender has not been told of
+        std::int32_t owed; // flits freed that the sender has not been told of
         InputState state;
-        bool prompt;  // the sender is short of credits: tell it of each
+        bool prompt; // the sender is short of credits: tell it of each
     };
     struct InputPort {
         TimePs crossbar_free;
         std::uint32_t router;
-        std::uint32_t peer;  // the output port that sends here
+        std::uint32_t peer; // the output port that sends here
         std::uint16_t local;
         InputQueue queues[kVcs];
     };
     struct Serialisation {
         TimePs ps;
         EventQueue::LaneId lane = EventQueue::kHeap;
-        bool known = false;  // whether a lane was asked for: only lengths that occur get one
+        bool known = false; // whether a lane was asked for: only lengths that occur get one
     };
     struct Link {
         TimePs latency;
         std::int64_t bps;
-        EventQueue::LaneId lane;     // of what travels along it
-        std::int32_t safe_credits;  // with so many left, a credit's travel time cannot matter
-        std::vector<Serialisation> serialisation;  // [flits]
+        EventQueue::LaneId lane;                  // of what travels along it
+        std::int32_t safe_credits;                // with so many left, a credit's travel time cannot matter
+        std::vector<Serialisation> serialisation; // [flits]
     };
     struct Message {
         std::uint32_t src_rank, dst_rank;
         std::uint32_t src_endpoint, dst_endpoint;
         std::uint32_t to_inject, to_deliver;
         std::uint32_t last_flits;
-        std::uint32_t open_ends;  // injection and delivery not yet reported
+        std::uint32_t open_ends; // injection and delivery not yet reported
         std::int64_t bytes;
         std::uint32_t tag_a, tag_b;
-        std::uint32_t next;  // in a NIC's list of pending messages, or of free slots
+        std::uint32_t next; // in a NIC's list of pending messages, or of free slots
     };
     struct alignas(32) Nic {
         std::uint32_t first_pending = kNone, last_pending = kNone;
-        std::uint32_t active = 0;  // messages being sent
+        std::uint32_t active = 0; // messages being sent
         std::uint32_t turn = 0;
         std::uint32_t rank = kNone;
         bool asking = false;
@@ -226,13 +231,15 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
             ports_[host].peer = nic;
             ports_[host].link = link(w.port_kind[host], p_.router_output_latency_ps);
             // A NIC takes what comes: its link's bandwidth is the limit.
-            for (OutputQueue &q : ports_[host].queues) q.credits = kPlenty;
+            for (OutputQueue &q : ports_[host].queues)
+                q.credits = kPlenty;
         }
         for (std::uint32_t g = 0; g < num_ports_; ++g) {
             InputPort &in = inputs_[g];
             in.peer = ports_[g].peer;
             // Small buffers are always short of credits.
-            for (InputQueue &q : in.queues) q.prompt = in.peer == kNone || input_flits_ < 4 * safe_credits(in.peer);
+            for (InputQueue &q : in.queues)
+                q.prompt = in.peer == kNone || input_flits_ < 4 * safe_credits(in.peer);
         }
         if (p_.crossbar_bps > 0) {
             crossbar_ps_.resize(static_cast<std::size_t>(max_flits_) + 1);
@@ -241,7 +248,8 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         }
         nics_.resize(num_endpoints_);
         machines_.resize(std::size_t{num_endpoints_} * static_cast<std::size_t>(p_.send_machines));
-        for (std::uint32_t r = 0; r < endpoint_of_.size(); ++r) nics_[endpoint_of_[r]].rank = r;
+        for (std::uint32_t r = 0; r < endpoint_of_.size(); ++r)
+            nics_[endpoint_of_[r]].rank = r;
     }
 
     [[nodiscard]] TimePs transfer_ps(std::int32_t n, std::int64_t bps) const {
@@ -277,12 +285,29 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     }
 
     HXMESH_INLINE void prefetch() {
-        const Event *e = queue_.peek(kAhead);
-        if (e == nullptr) return;
-        if (e->kind == EventKind::kPortFree)
-            fetch(ports_[e->target]);
-        else if (e->target < num_ports_)
-            fetch(inputs_[e->target]);
+        if (const Event *e = queue_.peek(kFar)) {
+            if (e->kind == EventKind::kPortFree)
+                fetch(ports_[e->target]);
+            else if (e->target < num_ports_)
+                fetch(inputs_[e->target]);
+            else
+                fetch(messages_[e->message]);
+        }
+        Event *e = queue_.peek(kNear);
+        if (e == nullptr || e->target >= num_ports_) return;
+        if (e->kind == EventKind::kArrive) {
+            const InputPort &in = inputs_[e->target];
+            RouteQuery query{in.router, in.local, e->vc, 0, Packet{e->message, e->header}.dst()};
+            if constexpr (Routing::kNeedsSource) query.src = messages_[e->message].src_endpoint;
+            Hop hop;
+            if (!routing_.only_hop(query, hop)) return;
+            e->hop = static_cast<std::uint16_t>(1 + hop.port * kVcs + hop.vc);
+            fetch(ports_[offset_[in.router] + hop.port]);
+        } else if (e->kind == EventKind::kPortFree) {
+            const OutputPort &port = ports_[e->target];
+            for (std::uint32_t v = 0; v < kVcs; ++v)
+                if (port.filled >> v & 1u) port.queues[v].queue.prefetch_front(pool_);
+        }
     }
 
     HXMESH_INLINE void arrive(const Event &event) {
@@ -293,7 +318,8 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         }
         InputQueue &in = inputs_[event.target].queues[event.vc];
         if (in.state == InputState::kFlowing && in.queue.empty()) {
-            const std::uint32_t out = route(event.target, event.vc, packet);
+            const std::uint32_t out = event.hop != 0 ? offset_[inputs_[event.target].router] * kVcs + event.hop - 1u
+                                                     : route(event.target, event.vc, packet);
             if (may_cross(event.target, out, packet)) {
                 cross(event.target, out, packet);
                 return_credit(event.target, event.vc, packet.flits());
@@ -342,8 +368,8 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         InputQueue &in = port.queues[in_vc];
         if (p_.crossbar_bps != 0 && port.crossbar_free > now_) {
             in.state = InputState::kWaitsForCrossbar;
-            queue_.push_any({port.crossbar_free, in_port, 0, 0, static_cast<std::uint8_t>(in_vc),
-                             EventKind::kCrossbarIn});
+            queue_.push_any(
+                {port.crossbar_free, in_port, 0, 0, static_cast<std::uint8_t>(in_vc), EventKind::kCrossbarIn});
             return;
         }
         in.state = InputState::kWaitsForOutput;
@@ -539,7 +565,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     /// A sender that runs low takes what it is owed; if that does not help, it asks to be told of each credit.
     void collect(OutputPort &port, OutputQueue &q, std::uint32_t vc) {
         if (port.peer >= num_ports_) {
-            q.credits = kPlenty;  // a NIC
+            q.credits = kPlenty; // a NIC
             return;
         }
         InputQueue &in = inputs_[port.peer].queues[vc];
@@ -604,7 +630,8 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         if (--m.to_inject == 0) {
             ended = id + 1;
             // The machines behind move up: they keep their order, and the turn passes to the next one.
-            for (std::uint32_t i = nic.turn + 1; i < nic.active; ++i) machines[i - 1] = machines[i];
+            for (std::uint32_t i = nic.turn + 1; i < nic.active; ++i)
+                machines[i - 1] = machines[i];
             --nic.active;
         } else {
             ++nic.turn;
@@ -676,8 +703,8 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         const std::int64_t packets = std::max<std::int64_t>(1, (bytes + p_.packet_bytes - 1) / p_.packet_bytes);
         const auto last = static_cast<std::uint32_t>(flits(bytes - (packets - 1) * p_.packet_bytes));
         const auto count = static_cast<std::uint32_t>(packets);
-        messages_[id] = {src,   dst, endpoint_of_[src], endpoint_of_[dst], count, count, last, 2, bytes,
-                         tag_a, tag_b, kNone};
+        messages_[id] = {src,   dst,  endpoint_of_[src], endpoint_of_[dst], count, count, last, 2, bytes, tag_a,
+                         tag_b, kNone};
         ++messages_sent_;
         Nic &nic = nics_[endpoint_of_[src]];
         if (nic.first_pending == kNone)
@@ -700,7 +727,8 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
 
     [[nodiscard]] std::uint64_t count_hops() const {
         std::uint64_t sum = 0;
-        for (const OutputPort &port : ports_) sum += port.packets;
+        for (const OutputPort &port : ports_)
+            sum += port.packets;
         return sum;
     }
 
@@ -713,7 +741,8 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     Outcome finish(bool went_on) {
         Outcome out;
         out.simulated_time_ps = 0;
-        for (const RankRecord &r : workload_->records) out.simulated_time_ps = std::max(out.simulated_time_ps, r.end_ps);
+        for (const RankRecord &r : workload_->records)
+            out.simulated_time_ps = std::max(out.simulated_time_ps, r.end_ps);
         out.packets = delivered_;
         out.packet_hops = count_hops();
         out.messages = messages_sent_;
@@ -804,7 +833,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     Routing routing_;
     Parameters p_;
     std::unique_ptr<Workload> workload_;
-    std::vector<std::uint32_t> endpoint_of_;  // of each rank
+    std::vector<std::uint32_t> endpoint_of_; // of each rank
     std::uint32_t num_ports_, num_endpoints_;
     std::int32_t max_flits_ = 1, input_flits_ = 0, output_flits_ = 0;
     TimePs now_ = 0;
@@ -812,15 +841,15 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     std::int64_t bytes_delivered_ = 0;
     EventQueue queue_;
     PacketPool pool_;
-    std::vector<std::uint32_t> offset_;  // first port of each router
-    PageVector<OutputPort> ports_;       // router ports, then one NIC port per endpoint
-    PageVector<InputPort> inputs_;       // router ports
+    std::vector<std::uint32_t> offset_; // first port of each router
+    PageVector<OutputPort> ports_;      // router ports, then one NIC port per endpoint
+    PageVector<InputPort> inputs_;      // router ports
     std::vector<Link> links_;
-    std::vector<TimePs> crossbar_ps_;    // [flits]
+    std::vector<TimePs> crossbar_ps_; // [flits]
     PageVector<Message> messages_;
     std::uint32_t free_message_ = kNone;
     std::vector<Nic> nics_;
-    std::vector<std::uint32_t> machines_;  // [endpoints * send_machines] messages being sent
+    std::vector<std::uint32_t> machines_; // [endpoints * send_machines] messages being sent
 };
 
-}  // namespace hxmesh::engine
+} // namespace hxmesh::engine

@@ -87,7 +87,8 @@ class ShiftWorkload final : public Workload {
           words_((shifts_.size() + 63) / 64) {
         const auto n = static_cast<TimePs>(shifts_.size());
         posted_ = overheads_.recv_ps * n;
-        for (State &s : state_) s.processor.free = posted_ + (window_ == 0 ? overheads_.send_ps * n : 0);
+        for (State &s : state_)
+            s.processor.free = posted_ + (window_ == 0 ? overheads_.send_ps * n : 0);
         if (overheads_.match_ps == 0) return;
         open_.assign(words_ * ranks, ~std::uint64_t{0});
     }
@@ -99,7 +100,8 @@ class ShiftWorkload final : public Workload {
             if (window_ == 0)
                 services.wake(r);
             else
-                for (std::uint32_t i = 0; i < std::min<std::size_t>(window_, shifts_.size()); ++i) begin(r, services);
+                for (std::uint32_t i = 0; i < std::min<std::size_t>(window_, shifts_.size()); ++i)
+                    begin(r, services);
         }
     }
     /// Without a window all sends start as soon as the processor gets to them: the NIC asks for them one by one, so
@@ -179,7 +181,8 @@ class ShiftWorkload final : public Workload {
         if (open_.empty()) return 0;
         std::uint64_t *open = &open_[words_ * rank];
         TimePs count = 0;
-        for (std::uint32_t w = 0; w < which / 64; ++w) count += std::popcount(open[w]);
+        for (std::uint32_t w = 0; w < which / 64; ++w)
+            count += std::popcount(open[w]);
         const std::uint64_t bit = std::uint64_t{1} << (which % 64);
         count += std::popcount(open[which / 64] & (bit | (bit - 1)));
         open[which / 64] &= ~bit;
@@ -193,13 +196,13 @@ class ShiftWorkload final : public Workload {
     TimePs posted_ = 0;
     std::vector<State> state_;
     std::size_t words_;
-    std::vector<std::uint64_t> open_;  // [ranks * words] bit per shift whose receive is open
+    std::vector<std::uint64_t> open_; // [ranks * words] bit per shift whose receive is open
 };
 
 /// Ring-like collectives: each rank runs `streams` sequences of send-and-receive steps (motifs.StreamSchedule).
 class StreamWorkload final : public Workload {
   public:
-    struct Segments {  // [ranks * streams * segments]
+    struct Segments { // [ranks * streams * segments]
         std::vector<std::int32_t> send_peer, recv_peer, steps, parts, first_block, reduce_fs_per_byte;
         std::vector<std::int64_t> total_bytes;
     };
@@ -284,17 +287,17 @@ class StreamWorkload final : public Workload {
     static constexpr std::uint32_t kPost = 0, kReduced = 1, kMatched = 2;
     struct Stream {
         std::uint32_t segment = 0, step = 0;
-        std::uint32_t sequence = 0;  // steps taken over all segments: numbers messages of the stream
-        std::uint32_t arrived = 0;   // messages 0..arrived-1 are here
+        std::uint32_t sequence = 0; // steps taken over all segments: numbers messages of the stream
+        std::uint32_t arrived = 0;  // messages 0..arrived-1 are here
         std::vector<std::uint32_t> early;
         bool sent = false, reducing = false, posted = false, found = false;
-        TimePs matched = 0;  // when the processor has found the receive of the message that arrived
+        TimePs matched = 0; // when the processor has found the receive of the message that arrived
     };
     struct Rank {
         std::uint32_t finished = 0;
-        std::uint32_t waiting = 0;  // lockstep: streams still in the current step
+        std::uint32_t waiting = 0; // lockstep: streams still in the current step
         Processor processor;
-        std::vector<std::uint16_t> open;  // streams whose receive is open, in the order they were posted
+        std::vector<std::uint16_t> open; // streams whose receive is open, in the order they were posted
     };
 
     /// The message of the current step, once it is here and its receive posted, is looked for among open receives.
@@ -316,7 +319,8 @@ class StreamWorkload final : public Workload {
         return std::size_t{rank} * streams_ + stream;
     }
     void skip_empty(std::size_t s) {
-        while (state_[s].segment < segments_ && d_.steps[s * segments_ + state_[s].segment] == 0) ++state_[s].segment;
+        while (state_[s].segment < segments_ && d_.steps[s * segments_ + state_[s].segment] == 0)
+            ++state_[s].segment;
     }
     [[nodiscard]] std::int64_t block_bytes(std::size_t i, std::int64_t block) const {
         const std::int64_t parts = d_.parts[i];
@@ -331,12 +335,12 @@ class StreamWorkload final : public Workload {
     }
     /// Posts the receive and the send of a step, after what they cost the rank's processor.
     void begin(std::uint32_t rank, std::uint32_t stream, Services &services) {
-        const TimePs cost = overheads_.recv_ps + overheads_.send_ps;
-        if (cost == 0) {
+        if (overheads_.none()) {
             post(rank, stream, services);
             return;
         }
-        const TimePs ready = ranks_[rank].processor.work(services.now(), cost);
+        // Also what costs nothing waits for a processor that is matching.
+        const TimePs ready = ranks_[rank].processor.work(services.now(), overheads_.recv_ps + overheads_.send_ps);
         services.timer(ready - services.now(), rank * streams_ + stream, kPost);
     }
     void post(std::uint32_t rank, std::uint32_t stream, Services &services) {
@@ -422,11 +426,14 @@ class GraphWorkload final : public Workload {
         rank_of_.resize(ops);
         for (std::uint32_t r = 0; r < ranks; ++r) {
             left_[r] = g_.op_offset[r + 1] - g_.op_offset[r];
-            for (std::int64_t i = g_.op_offset[r]; i < g_.op_offset[r + 1]; ++i) rank_of_[static_cast<std::size_t>(i)] = r;
+            for (std::int64_t i = g_.op_offset[r]; i < g_.op_offset[r + 1]; ++i)
+                rank_of_[static_cast<std::size_t>(i)] = r;
         }
         next_offset_.resize(ops + 1);
-        for (const std::int64_t d : g_.dep) ++next_offset_[static_cast<std::size_t>(d) + 1];
-        for (std::size_t i = 0; i < ops; ++i) next_offset_[i + 1] += next_offset_[i];
+        for (const std::int64_t d : g_.dep)
+            ++next_offset_[static_cast<std::size_t>(d) + 1];
+        for (std::size_t i = 0; i < ops; ++i)
+            next_offset_[i + 1] += next_offset_[i];
         next_.resize(g_.dep.size());
         std::vector<std::int64_t> fill(next_offset_.begin(), next_offset_.end() - 1);
         for (std::size_t i = 0; i < ops; ++i) {
@@ -486,16 +493,13 @@ class GraphWorkload final : public Workload {
 
     /// All dependencies are complete: runs the operation, after what it costs the rank's processor.
     void issue(std::uint32_t op, Services &services) {
-        if (g_.kind[op] > kRecv) {
+        if (g_.kind[op] > kRecv || overheads_.none()) {
             execute(op, services);
             return;
         }
+        // Also what costs nothing waits for a processor that is matching.
         const TimePs cost = g_.kind[op] == kSend ? overheads_.send_ps : overheads_.recv_ps;
-        const TimePs ready = processors_[rank_of_[op]].work(services.now(), cost);
-        if (ready == services.now())
-            execute(op, services);
-        else
-            services.timer(ready - services.now(), op, kExecute);
+        services.timer(processors_[rank_of_[op]].work(services.now(), cost) - services.now(), op, kExecute);
     }
     void execute(std::uint32_t op, Services &services) {
         const std::uint32_t rank = rank_of_[op];
@@ -559,7 +563,7 @@ class GraphWorkload final : public Workload {
 
     Graph g_;
     Overheads overheads_;
-    std::vector<std::vector<std::uint32_t>> open_;  // [ranks] posted receives, if matching costs anything
+    std::vector<std::vector<std::uint32_t>> open_; // [ranks] posted receives, if matching costs anything
     std::vector<std::uint32_t> missing_;
     std::vector<std::uint8_t> state_;
     std::vector<std::int64_t> left_;
@@ -571,4 +575,4 @@ class GraphWorkload final : public Workload {
     bool completing_ = false;
 };
 
-}  // namespace hxmesh::engine
+} // namespace hxmesh::engine

@@ -55,7 +55,9 @@ def routing_of(topology: Topology) -> Routing:
     return Routing(spec.family, spec.params, {name: table.tolist() for name, table in spec.tables.items()})
 
 
-def steps(topology: Topology, routing: Routing, src: int, dst: int) -> Iterator[tuple[Channel | None, Channel, int]]:
+def steps(
+    topology: Topology, routing: Routing, src: int, dst: int
+) -> Iterator[tuple[Channel | None, Channel, int]]:
     """Every (channel held, channel asked for, hops so far) that a packet from `src` to `dst` can come to."""
     offset, peer = topology.port_offset, topology.port_peer
     host_out = int(offset[topology.endpoint_router[dst]] + topology.endpoint_port[dst])
@@ -84,7 +86,7 @@ def steps(topology: Topology, routing: Routing, src: int, dst: int) -> Iterator[
 
 
 def dependencies(topology: Topology, routing: Routing) -> tuple[np.ndarray, int]:
-    """Edges [n, 2] between channels one of which is held while the other is asked for, and the number of channels."""
+    """Edges [n, 2] from a channel held to one asked for meanwhile, and the number of channels."""
     vcs = routing.num_vcs
     edges = set()
     for src in range(topology.num_endpoints):
@@ -148,7 +150,11 @@ def test_shortest_routes(name: str, detour: int) -> None:
         for dst in range(topology.num_endpoints):
             if src == dst:
                 continue
-            last = [hops for _, (out, _), hops in steps(topology, routing, src, dst) if topology.port_peer[out] < 0]
+            last = [
+                hops
+                for _, (out, _), hops in steps(topology, routing, src, dst)
+                if topology.port_peer[out] < 0
+            ]
             excess = min(last) - fewest[topology.endpoint_router[dst]]
             assert 0 <= excess <= detour
 

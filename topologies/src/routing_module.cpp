@@ -22,10 +22,9 @@ class Routing {
         return std::visit([](const auto &r) { return std::decay_t<decltype(r)>::kVcs; }, routing_);
     }
 
-    [[nodiscard]] std::vector<std::pair<std::uint32_t, std::uint32_t>> candidates(std::uint32_t router,
-                                                                                 std::uint32_t in_port,
-                                                                                 std::uint32_t in_vc, std::uint32_t src,
-                                                                                 std::uint32_t dst) const {
+    [[nodiscard]] std::vector<std::pair<std::uint32_t, std::uint32_t>>
+    candidates(std::uint32_t router, std::uint32_t in_port, std::uint32_t in_vc, std::uint32_t src,
+               std::uint32_t dst) const {
         hxmesh::Candidates found;
         std::visit([&](const auto &r) { r.candidates({router, in_port, in_vc, src, dst}, found); }, routing_);
         std::vector<std::pair<std::uint32_t, std::uint32_t>> out;
@@ -37,7 +36,7 @@ class Routing {
     hxmesh::AnyRouting routing_;
 };
 
-}  // namespace
+} // namespace
 
 NB_MODULE(_routing, m) {
     nb::class_<Routing>(m, "Routing")

@@ -47,9 +47,9 @@ inline AnyRouting make_routing(const RoutingSpec &spec) {
         return TorusRouting(spec.param("size0"), spec.param("size1"), spec.param("balanced") != 0);
     if (spec.family == "hyperx") return HyperXRouting(spec.param("size0"), spec.param("size1"));
     if (spec.family == "dragonfly")
-        return DragonflyRouting(spec.param("p"), spec.param("a"), spec.param("g"), spec.param("balanced") != 0,
-                                {spec.table("group_link_offset"), spec.table("group_link_router"),
-                                 spec.table("group_link_port")});
+        return DragonflyRouting(
+            spec.param("p"), spec.param("a"), spec.param("g"), spec.param("balanced") != 0,
+            {spec.table("group_link_offset"), spec.table("group_link_router"), spec.table("group_link_port")});
     if (spec.family == "fattree") {
         FatTreeRouting::Tables t;
         const auto &level = spec.table("level");
@@ -70,4 +70,4 @@ inline AnyRouting make_routing(const RoutingSpec &spec) {
     throw std::invalid_argument("unknown routing family " + spec.family);
 }
 
-}  // namespace hxmesh
+} // namespace hxmesh

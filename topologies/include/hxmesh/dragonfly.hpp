@@ -18,9 +18,9 @@ class DragonflyRouting {
     static constexpr bool kNeedsSource = true;
 
     struct Tables {
-        std::vector<std::int32_t> link_offset;  // [g*g+1] slices of (own group, other group)
-        std::vector<std::int32_t> link_router;  // position in the own group
-        std::vector<std::int32_t> link_port;    // local port number there
+        std::vector<std::int32_t> link_offset; // [g*g+1] slices of (own group, other group)
+        std::vector<std::int32_t> link_router; // position in the own group
+        std::vector<std::int32_t> link_port;   // local port number there
     };
 
     DragonflyRouting(std::uint32_t p, std::uint32_t a, std::uint32_t g, bool balanced, Tables tables)
@@ -55,6 +55,12 @@ class DragonflyRouting {
 
     template <class Credits> [[nodiscard]] Hop route(const RouteQuery &q, Credits &&) const { return next(q); }
 
+    /// Whether there is one way to go whatever the credits, and which.
+    [[nodiscard]] bool only_hop(const RouteQuery &q, Hop &hop) const {
+        hop = next(q);
+        return true;
+    }
+
   private:
     [[nodiscard]] std::uint16_t local_port(std::uint32_t here, std::uint32_t there) const {
         return static_cast<std::uint16_t>(p_ + there - (there > here ? 1 : 0));
@@ -65,4 +71,4 @@ class DragonflyRouting {
     Tables tables_;
 };
 
-}  // namespace hxmesh
+} // namespace hxmesh

@@ -23,18 +23,18 @@ class FatTreeRouting {
     static constexpr bool kNeedsSource = false;
 
     struct Tables {
-        std::vector<std::uint8_t> level;             // [switches]
-        std::vector<std::int32_t> down_ports;        // [switches]
-        std::vector<std::int32_t> up_ports;          // [switches]
-        std::vector<std::int32_t> first_leaf;        // [switches] leaves below, inclusive range
-        std::vector<std::int32_t> last_leaf;         // [switches]
-        std::vector<std::int32_t> child_span;        // [switches] leaves per child
-        std::vector<std::int32_t> child_offset;      // [switches + 1]
-        std::vector<std::int32_t> child_first_port;  // [children]
-        std::vector<std::int32_t> child_count;       // [children] parallel links, 0 = not linked
-        std::vector<std::int32_t> level_divisor;     // [levels]
-        std::vector<std::int32_t> up_switch_offset;  // [switches + 1]
-        std::vector<std::int32_t> up_switch;         // switch at the other end of each up port
+        std::vector<std::uint8_t> level;            // [switches]
+        std::vector<std::int32_t> down_ports;       // [switches]
+        std::vector<std::int32_t> up_ports;         // [switches]
+        std::vector<std::int32_t> first_leaf;       // [switches] leaves below, inclusive range
+        std::vector<std::int32_t> last_leaf;        // [switches]
+        std::vector<std::int32_t> child_span;       // [switches] leaves per child
+        std::vector<std::int32_t> child_offset;     // [switches + 1]
+        std::vector<std::int32_t> child_first_port; // [children]
+        std::vector<std::int32_t> child_count;      // [children] parallel links, 0 = not linked
+        std::vector<std::int32_t> level_divisor;    // [levels]
+        std::vector<std::int32_t> up_switch_offset; // [switches + 1]
+        std::vector<std::int32_t> up_switch;        // switch at the other end of each up port
     };
 
     FatTreeRouting(std::uint32_t hosts_per_leaf, bool adaptive, Tables tables)
@@ -71,7 +71,8 @@ class FatTreeRouting {
         const auto ups = static_cast<std::uint32_t>(t_.up_ports[s]);
         std::uint32_t up = q.dst / static_cast<std::uint32_t>(t_.level_divisor[t_.level[s]]) % ups;
         if (some_up_is_partial_[s])
-            for (std::uint32_t tried = 0; tried < ups && !reaches(s, up, leaf); ++tried) up = (up + 1) % ups;
+            for (std::uint32_t tried = 0; tried < ups && !reaches(s, up, leaf); ++tried)
+                up = (up + 1) % ups;
         return {static_cast<std::uint16_t>(static_cast<std::uint32_t>(t_.down_ports[s]) + up), 0};
     }
 
@@ -93,14 +94,22 @@ class FatTreeRouting {
         return most_credits(all, credits);
     }
 
+    /// Whether there is one way to go whatever the credits, and which.
+    [[nodiscard]] bool only_hop(const RouteQuery &q, Hop &hop) const {
+        if (adaptive_) return false;
+        hop = next(q);
+        return true;
+    }
+
   private:
     [[nodiscard]] bool is_below(std::uint32_t s, std::uint32_t leaf) const {
-        return leaf >= static_cast<std::uint32_t>(t_.first_leaf[s]) && leaf <= static_cast<std::uint32_t>(t_.last_leaf[s]);
+        return leaf >= static_cast<std::uint32_t>(t_.first_leaf[s]) &&
+               leaf <= static_cast<std::uint32_t>(t_.last_leaf[s]);
     }
 
     [[nodiscard]] std::size_t child(std::uint32_t s, std::uint32_t leaf) const {
-        const std::uint32_t index = (leaf - static_cast<std::uint32_t>(t_.first_leaf[s])) /
-                                    static_cast<std::uint32_t>(t_.child_span[s]);
+        const std::uint32_t index =
+            (leaf - static_cast<std::uint32_t>(t_.first_leaf[s])) / static_cast<std::uint32_t>(t_.child_span[s]);
         return static_cast<std::size_t>(t_.child_offset[s]) + index;
     }
 
@@ -111,7 +120,8 @@ class FatTreeRouting {
     }
 
     [[nodiscard]] bool reaches(std::uint32_t s, std::uint32_t up, std::uint32_t leaf) const {
-        const auto above = static_cast<std::uint32_t>(t_.up_switch[static_cast<std::uint32_t>(t_.up_switch_offset[s]) + up]);
+        const auto above =
+            static_cast<std::uint32_t>(t_.up_switch[static_cast<std::uint32_t>(t_.up_switch_offset[s]) + up]);
         return !is_below(above, leaf) || t_.child_count[child(above, leaf)] > 0;
     }
 
@@ -121,4 +131,4 @@ class FatTreeRouting {
     std::vector<std::uint8_t> some_up_is_partial_;
 };
 
-}  // namespace hxmesh
+} // namespace hxmesh

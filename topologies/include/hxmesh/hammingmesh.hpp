@@ -58,14 +58,26 @@ class HammingMeshRouting {
             at_line(q, out);
     }
 
-    template <class Credits> [[nodiscard]] Hop route(const RouteQuery &q, Credits &&credits) const {
-        if (q.router < first_row_router_) {
-            // The common case without a list of candidates.
-            if (q.router == q.dst) return {kHost, static_cast<std::uint8_t>(q.in_vc)};
-            const Choice choice = choice_at(q);
-            if (choice.count == 1)
-                return {choice.port[0], static_cast<std::uint8_t>(q.in_vc + (choice.leaves & 1u))};
+    /// Whether there is one way to go whatever the credits, and which.
+    [[nodiscard]] bool only_hop(const RouteQuery &q, Hop &hop) const {
+        if (q.router >= first_row_router_) {
+            Candidates all;
+            at_line(q, all);
+            hop = {all[0].first, all[0].vc};
+            return all.size() == 1 && all[0].count == 1;
         }
+        if (q.router == q.dst) {
+            hop = {kHost, static_cast<std::uint8_t>(q.in_vc)};
+            return true;
+        }
+        const Choice choice = choice_at(q);
+        hop = {choice.port[0], static_cast<std::uint8_t>(q.in_vc + (choice.leaves & 1u))};
+        return choice.count == 1;
+    }
+
+    template <class Credits> [[nodiscard]] Hop route(const RouteQuery &q, Credits &&credits) const {
+        Hop hop;
+        if (only_hop(q, hop)) return hop;
         Candidates all;
         candidates(q, all);
         return most_credits(all, credits);
@@ -74,7 +86,7 @@ class HammingMeshRouting {
   private:
     /// How a destination's board lies to the own one.
     enum Relation : std::uint8_t { kSameBoard, kSameColumn, kSameRow, kElsewhere };
-    static constexpr std::uint32_t kTabulated = 64;  // largest board whose decisions are kept in a table
+    static constexpr std::uint32_t kTabulated = 64; // largest board whose decisions are kept in a table
 
     /// Directions in order of preference; bit i of `leaves`: the i-th one leaves the board.
     struct Choice {
@@ -84,11 +96,11 @@ class HammingMeshRouting {
     };
 
     struct Place {
-        std::uint16_t bx, by, lx, ly;  // board column and row, column and row inside the board
+        std::uint16_t bx, by, lx, ly; // board column and row, column and row inside the board
     };
     struct LinePlace {
         bool is_row;
-        std::uint16_t index;  // of the router in its line
+        std::uint16_t index; // of the router in its line
     };
 
     /// The network of one line.
@@ -101,7 +113,8 @@ class HammingMeshRouting {
                 leaves = (2 * boards + radix / 2 - 1) / (radix / 2);
                 spines = (leaves * (radix / 2) + radix - 1) / radix;
                 // A spine takes the same number of uplinks of every leaf, rounded up, and has `radix` ports.
-                while (leaves * ((radix / 2 + spines - 1) / spines) > radix) ++spines;
+                while (leaves * ((radix / 2 + spines - 1) / spines) > radix)
+                    ++spines;
             }
         }
         [[nodiscard]] std::uint32_t routers() const { return leaves + spines; }
@@ -194,7 +207,7 @@ class HammingMeshRouting {
         const Place there = places_[q.dst];
         const std::uint32_t board = is_row ? there.bx : there.by;
         const std::uint32_t at = is_row ? there.lx : there.ly, n = is_row ? a_ : b_;
-        const std::uint32_t low = at, high = n - 1 - at;  // distance from the W or N edge, and from the E or S edge
+        const std::uint32_t low = at, high = n - 1 - at; // distance from the W or N edge, and from the E or S edge
         if (line.spines == 0) {
             add_sides(2 * board, low, high, q.in_vc, out);
             return;
@@ -211,7 +224,8 @@ class HammingMeshRouting {
         }
     }
 
-    static void add_sides(std::uint32_t port, std::uint32_t low, std::uint32_t high, std::uint32_t vc, Candidates &out) {
+    static void add_sides(std::uint32_t port, std::uint32_t low, std::uint32_t high, std::uint32_t vc,
+                          Candidates &out) {
         if (low <= high) out.add(port, vc);
         if (high <= low) out.add(port + 1, vc);
     }
@@ -219,9 +233,9 @@ class HammingMeshRouting {
     std::uint32_t a_, b_, x_, y_, half_;
     Line row_, column_;
     std::uint32_t first_row_router_ = 0;
-    std::vector<Place> places_;           // [accelerators]
-    std::vector<LinePlace> line_places_;  // [line routers]
-    std::vector<Choice> choices_;         // [relations, places, places]
+    std::vector<Place> places_;          // [accelerators]
+    std::vector<LinePlace> line_places_; // [line routers]
+    std::vector<Choice> choices_;        // [relations, places, places]
 };
 
-}  // namespace hxmesh
+} // namespace hxmesh

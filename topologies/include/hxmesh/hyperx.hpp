@@ -29,8 +29,14 @@ class HyperXRouting {
 
     template <class Credits> [[nodiscard]] Hop route(const RouteQuery &q, Credits &&) const { return next(q); }
 
+    /// Whether there is one way to go whatever the credits, and which.
+    [[nodiscard]] bool only_hop(const RouteQuery &q, Hop &hop) const {
+        hop = next(q);
+        return true;
+    }
+
   private:
     std::uint32_t size0_, size1_;
 };
 
-}  // namespace hxmesh
+} // namespace hxmesh

@@ -23,8 +23,8 @@ struct RouteQuery {
     std::uint32_t router;
     std::uint32_t in_port;
     std::uint32_t in_vc;
-    std::uint32_t src;  // source endpoint; only read where the routing declares kNeedsSource
-    std::uint32_t dst;  // destination endpoint
+    std::uint32_t src; // source endpoint; only read where the routing declares kNeedsSource
+    std::uint32_t dst; // destination endpoint
 };
 
 /// Ports that a packet may take, as runs of consecutive ports; the order is the order of preference on ties.
@@ -52,7 +52,7 @@ class Candidates {
     }
 
   private:
-    std::array<Run, 8> runs_;  // of which `size_` are set
+    std::array<Run, 8> runs_; // of which `size_` are set
     std::uint32_t size_ = 0;
 };
 
@@ -76,4 +76,4 @@ template <class Credits> Hop most_credits(const Candidates &candidates, Credits 
     return best;
 }
 
-}  // namespace hxmesh
+} // namespace hxmesh

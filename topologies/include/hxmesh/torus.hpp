@@ -50,10 +50,16 @@ class TorusRouting {
 
     template <class Credits> [[nodiscard]] Hop route(const RouteQuery &q, Credits &&) const { return next(q); }
 
+    /// Whether there is one way to go whatever the credits, and which.
+    [[nodiscard]] bool only_hop(const RouteQuery &q, Hop &hop) const {
+        hop = next(q);
+        return true;
+    }
+
   private:
     std::uint32_t size_[2];
     bool balanced_;
-    std::vector<std::array<std::uint16_t, 2>> at_;  // [routers] coordinates: a division costs more than a look-up
+    std::vector<std::array<std::uint16_t, 2>> at_; // [routers] coordinates: a division costs more than a look-up
 };
 
-}  // namespace hxmesh
+} // namespace hxmesh
