@@ -83,10 +83,6 @@ class PacketQueue {
     void prefetch_front(PacketPool &pool) const {
         if (count_ != 0) __builtin_prefetch(&pool[head_]);
     }
-    /// Fetches into cache what `push` will write.
-    void prefetch_back(PacketPool &pool) const {
-        if (count_ != 0) __builtin_prefetch(&pool[tail_], 1);
-    }
     void pop(PacketPool &pool) {
         --count_;
         if (++first_ == PacketPool::kPerBlock || count_ == 0) {
