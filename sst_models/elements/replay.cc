@@ -1,0 +1,223 @@
+// The configuration of SST comes first in every source (core issue 865).
+#include <sst/core/sst_config.h>
+
+#include "replay.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <stdexcept>
+
+#include <sst/core/unitAlgebra.h>
+
+#include "records.hpp"
+
+namespace hxmesh::sst {
+
+using SST::UnitAlgebra;
+using SST::Interfaces::SimpleNetwork;
+
+Replay::Replay(SST::ComponentId_t id, SST::Params &params)
+    : Component(id), records_(params.find<std::string>("records", ".")) {
+    const auto rank = params.find<std::string>("rank", "");
+    const bool is_rank = !rank.empty() && rank.size() <= 9 && rank.find_first_not_of("0123456789") == rank.npos;
+    if (!is_rank && rank != "-1")
+        fail("rank is " + (rank.empty() ? "missing" : rank) + " but must be -1 or a rank of the schedule.");
+    packet_bytes_ = find_bytes(params, "packet_size", "8192B");
+    flit_bytes_ = find_bytes(params, "flit_size", "256B");
+    const auto machines = params.find<std::int64_t>("send_machines", 4);
+    if (machines < 1 || machines > 65536)
+        fail("send_machines is " + std::to_string(machines) + " but must be 1 to 65536.");
+    send_machines_ = static_cast<std::uint32_t>(machines);
+    const Overheads overheads{find_time(params, "send_overhead", "1ns"), find_time(params, "recv_overhead", "1ns"),
+                              find_time(params, "match_overhead", "1ns")};
+
+    network_ = loadUserSubComponent<SimpleNetwork>("networkIF", SST::ComponentInfo::SHARE_NONE, 1);
+    if (network_ == nullptr)
+        fail("the slot networkIF is empty but must hold a network interface such as merlin.linkcontrol.");
+    ps_ = getTimeConverter("1ps");
+    messages_sent_ = registerStatistic<std::uint64_t>("messages_sent");
+    messages_received_ = registerStatistic<std::uint64_t>("messages_received");
+    bytes_sent_ = registerStatistic<std::uint64_t>("bytes_sent");
+    bytes_received_ = registerStatistic<std::uint64_t>("bytes_received");
+    if (!is_rank) return;
+
+    const auto path = params.find<std::string>("schedule", "");
+    if (path.empty()) fail("schedule is missing but must be the path of a schedule file.");
+    try {
+        check_directory(records_);
+        replay_ =
+            std::make_unique<RankReplay>(read_rank(path, static_cast<std::uint32_t>(std::stoul(rank))), overheads);
+    } catch (const std::exception &error) {
+        fail(error.what());
+    }
+    packets_here_.resize(replay_->schedule().operations.size());
+    timer_link_ = configureSelfLink("timer", "1ps", new EventHandler<Replay, &Replay::on_timer>(this));
+    network_->setNotifyOnReceive(new NetworkHandler<Replay, &Replay::on_receive>(this));
+    network_->setNotifyOnSend(new NetworkHandler<Replay, &Replay::on_send>(this));
+    RecordBook::announce(records_);
+    registerAsPrimaryComponent();
+    primaryComponentDoNotEndSim();
+}
+
+void Replay::fail(const std::string &sentence) const {
+    SST::Output &output = getSimulationOutput();
+    output.fatal(CALL_INFO, 1, "hxmesh.replay: %s\n", sentence.c_str());
+    throw std::logic_error(sentence); // not reached: fatal ends the process
+}
+
+std::uint64_t Replay::find_bytes(const SST::Params &params, const char *name, const char *usual) const {
+    const auto text = params.find<std::string>(name, usual);
+    UnitAlgebra size(text);
+    if (size.hasUnits("B")) size *= UnitAlgebra("8b/B");
+    const std::int64_t bits = size.hasUnits("b") ? size.getRoundedValue() : 0;
+    if (bits <= 0 || bits % 8 != 0)
+        fail(std::string(name) + " is " + text + " but must be whole bytes such as " + usual + ".");
+    return static_cast<std::uint64_t>(bits) / 8;
+}
+
+TimePs Replay::find_time(const SST::Params &params, const char *name, const char *usual) const {
+    const auto text = params.find<std::string>(name, usual);
+    const UnitAlgebra time(text);
+    if (!time.hasUnits("s") || time < UnitAlgebra("0s"))
+        fail(std::string(name) + " is " + text + " but must be a time such as " + usual + ".");
+    return (time / UnitAlgebra("1ps")).getRoundedValue();
+}
+
+void Replay::init(unsigned int phase) { network_->init(phase); }
+
+void Replay::setup() {
+    network_->setup();
+    if (!replay_) return;
+    const auto endpoint = network_->getEndpointID();
+    if (endpoint != replay_->schedule().endpoint)
+        fail("rank " + std::to_string(replay_->schedule().rank) + " is at endpoint " + std::to_string(endpoint) +
+             " but the schedule file has it at " + std::to_string(replay_->schedule().endpoint) + ".");
+    UnitAlgebra flit("1b");
+    flit *= static_cast<std::int64_t>(flit_bytes_ * 8);
+    ps_per_flit_ = (flit / network_->getLinkBW() / UnitAlgebra("1ps")).getDoubleValue();
+    timer_link_->send(0, new TimerEvent(kNone, kStart));
+}
+
+void Replay::complete(unsigned int phase) { network_->complete(phase); }
+
+void Replay::finish() {
+    network_->finish();
+    if (!replay_) return;
+    const std::string name =
+        "ranks-" + std::to_string(getRank().rank) + "-of-" + std::to_string(getNumRanks().rank) + ".csv";
+    try {
+        RecordBook::report(records_, name, replay_->record());
+    } catch (const std::exception &error) {
+        fail(error.what());
+    }
+}
+
+TimePs Replay::now() const { return static_cast<TimePs>(getCurrentSimTime(ps_)); }
+
+std::uint64_t Replay::packets_of(std::int64_t bytes) const {
+    // A message of no bytes is one packet.
+    return std::max<std::uint64_t>(1, (static_cast<std::uint64_t>(bytes) + packet_bytes_ - 1) / packet_bytes_);
+}
+
+void Replay::send(std::uint32_t op) {
+    pending_.push_back(op);
+    feed();
+}
+
+void Replay::timer(TimePs delay, std::uint32_t op, std::uint32_t what) {
+    timer_link_->send(static_cast<SST::SimTime_t>(delay), new TimerEvent(op, what));
+}
+
+/// Hands the next packet over. The interface never holds more than one that waits, so that the order of packets is
+/// decided here; it holds that one because it would pause between packets if it had to ask for each.
+void Replay::feed() {
+    while (handed_over_.empty()) {
+        while (machines_.size() < send_machines_ && !pending_.empty()) {
+            const std::uint32_t op = pending_.front();
+            pending_.pop_front();
+            machines_.push_back({op, packets_of(replay_->operation(op).value)});
+        }
+        if (machines_.empty()) return;
+        if (turn_ >= machines_.size()) turn_ = 0;
+        Message &message = machines_[turn_];
+        const Operation &op = replay_->operation(message.op);
+        const bool last = message.packets_left == 1;
+        const std::uint64_t total = packets_of(op.value);
+        const std::uint64_t bytes =
+            last ? static_cast<std::uint64_t>(op.value) - (total - 1) * packet_bytes_ : packet_bytes_;
+        const std::uint64_t flits = std::max<std::uint64_t>(1, (bytes + flit_bytes_ - 1) / flit_bytes_);
+        // An empty packet would take no time in Merlin; it is a flit.
+        const std::uint64_t bits = 8 * std::max<std::uint64_t>(bytes, flit_bytes_);
+        if (!network_->spaceToSend(0, static_cast<int>(bits)))
+            fail("output_buf_size of the network interface must hold a packet of " +
+                 std::to_string(flits * flit_bytes_) + " bytes but does not.");
+        auto *request = new SimpleNetwork::Request(op.peer_endpoint, replay_->schedule().endpoint, bits, true, true,
+                                                   new PacketEvent(op.match));
+        // Before the call: the interface may report at once that it sends the packet.
+        handed_over_.push_back({message.op, last, std::llround(static_cast<double>(flits) * ps_per_flit_)});
+        if (last)
+            machines_.erase(machines_.begin() + static_cast<std::ptrdiff_t>(turn_)); // the turn passes to the next one
+        else {
+            --message.packets_left;
+            ++turn_;
+        }
+        if (!network_->send(request, 0)) fail("the network interface refused a packet that it had room for.");
+    }
+}
+
+/// The interface begins to send the packet that it has held longest.
+bool Replay::on_send(int) {
+    const HandedOver packet = handed_over_.front();
+    handed_over_.pop_front();
+    if (packet.last) timer(packet.length_ps, packet.op, kInjected);
+    feed();
+    return true;
+}
+
+bool Replay::on_receive(int) {
+    while (network_->requestToReceive(0)) {
+        SimpleNetwork::Request *request = network_->recv(0);
+        if (request == nullptr) break;
+        std::unique_ptr<SST::Event> payload(request->takePayload());
+        delete request;
+        const auto *packet = dynamic_cast<const PacketEvent *>(payload.get());
+        if (packet == nullptr || packet->recv_op >= packets_here_.size() ||
+            replay_->operation(packet->recv_op).kind != kRecv)
+            fail("rank " + std::to_string(replay_->schedule().rank) +
+                 " got a packet that its schedule does not expect; do all endpoints replay the same file?");
+        arrived(packet->recv_op);
+    }
+    return true;
+}
+
+void Replay::arrived(std::uint32_t recv_op) {
+    const std::int64_t bytes = replay_->operation(recv_op).value;
+    if (++packets_here_[recv_op] != packets_of(bytes)) return;
+    messages_received_->addData(1);
+    bytes_received_->addData(static_cast<std::uint64_t>(bytes));
+    replay_->delivered(recv_op, *this);
+    finish_if_done();
+}
+
+void Replay::on_timer(SST::Event *event) {
+    const std::unique_ptr<TimerEvent> timer(static_cast<TimerEvent *>(event));
+    if (timer->what == kStart) {
+        replay_->start(*this);
+    } else if (timer->what == kInjected) {
+        messages_sent_->addData(1);
+        bytes_sent_->addData(static_cast<std::uint64_t>(replay_->operation(timer->op).value));
+        replay_->injected(timer->op, *this);
+    } else {
+        replay_->on_timer(timer->op, timer->what, *this);
+    }
+    finish_if_done();
+}
+
+void Replay::finish_if_done() {
+    if (over_ || !replay_->done()) return;
+    over_ = true;
+    primaryComponentOKToEndSim();
+}
+
+} // namespace hxmesh::sst

@@ -1,0 +1,135 @@
+// An endpoint that replays one rank of a schedule over any network interface.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <sst/core/component.h>
+#include <sst/core/event.h>
+#include <sst/core/interfaces/simpleNetwork.h>
+#include <sst/core/link.h>
+#include <sst/core/statapi/statbase.h>
+#include <sst/core/timeConverter.h>
+
+#include "compat.hpp"
+#include "rank_replay.hpp"
+
+namespace hxmesh::sst {
+
+/// What a packet carries: which of the receiver's operations it belongs to.
+class PacketEvent final : public SST::Event {
+  public:
+    PacketEvent() = default;
+    explicit PacketEvent(std::uint32_t recv_op) : recv_op(recv_op) {}
+    PacketEvent *clone() override { return new PacketEvent(*this); }
+    void serialize_order(SST::Core::Serialization::serializer &ser) override {
+        Event::serialize_order(ser);
+        SST_SER(recv_op);
+    }
+
+    std::uint32_t recv_op = kNone;
+
+    ImplementSerializable(hxmesh::sst::PacketEvent)
+};
+
+/// What is to be done after a delay.
+class TimerEvent final : public SST::Event {
+  public:
+    TimerEvent() = default;
+    TimerEvent(std::uint32_t op, std::uint32_t what) : op(op), what(what) {}
+    void serialize_order(SST::Core::Serialization::serializer &ser) override {
+        Event::serialize_order(ser);
+        SST_SER(op);
+        SST_SER(what);
+    }
+
+    std::uint32_t op = kNone, what = 0;
+
+    ImplementSerializable(hxmesh::sst::TimerEvent)
+};
+
+class Replay final : public SST::Component, private RankReplay::Services {
+  public:
+    SST_ELI_REGISTER_COMPONENT(Replay, "hxmesh", "replay", SST_ELI_ELEMENT_VERSION(1, 0, 0),
+                               "Endpoint that replays one rank of a schedule file", COMPONENT_CATEGORY_NETWORK)
+    SST_ELI_DOCUMENT_PARAMS({"schedule", "Path of the schedule file (required unless rank is -1)."},
+                            {"rank", "Rank in the schedule; -1: an endpoint that takes no part (required)."},
+                            {"packet_size", "Largest payload of a packet, in B or b.", "8192B"},
+                            {"flit_size", "Flit size of the routers, in B or b; packets occupy whole flits.", "256B"},
+                            {"send_machines", "Messages sent at the same time, packet by packet in turn.", "4"},
+                            {"send_overhead", "Processor time to start a send.", "1ns"},
+                            {"recv_overhead", "Processor time to post a receive.", "1ns"},
+                            {"match_overhead",
+                             "Processor time for each posted receive that an arrived message is compared with.", "1ns"},
+                            {"records", "Directory of the completion records; must exist.", "."})
+    SST_ELI_DOCUMENT_STATISTICS({"messages_sent", "Messages whose last packet has left.", "messages", 1},
+                                {"messages_received", "Messages whose last packet has arrived.", "messages", 1},
+                                {"bytes_sent", "Bytes of these sent messages.", "bytes", 1},
+                                {"bytes_received", "Bytes of these received messages.", "bytes", 1})
+    SST_ELI_DOCUMENT_SUBCOMPONENT_SLOTS({"networkIF", "Interface to the network, with one virtual network.",
+                                         "SST::Interfaces::SimpleNetwork"})
+
+    Replay(SST::ComponentId_t id, SST::Params &params);
+
+    void init(unsigned int phase) override;
+    void setup() override;
+    void complete(unsigned int phase) override;
+    void finish() override;
+
+  private:
+    static constexpr std::uint32_t kStart = 100, kInjected = 101; // besides what RankReplay asks for
+
+    /// A message that is being sent.
+    struct Message {
+        std::uint32_t op;
+        std::uint64_t packets_left;
+    };
+    /// A packet that the network interface has but has not begun to send.
+    struct HandedOver {
+        std::uint32_t op;
+        bool last;
+        TimePs length_ps; // that it will occupy the link
+    };
+
+    [[noreturn]] void fail(const std::string &sentence) const;
+    [[nodiscard]] std::uint64_t find_bytes(const SST::Params &params, const char *name, const char *usual) const;
+    [[nodiscard]] TimePs find_time(const SST::Params &params, const char *name, const char *usual) const;
+
+    // RankReplay::Services
+    [[nodiscard]] TimePs now() const override;
+    void send(std::uint32_t op) override;
+    void timer(TimePs delay, std::uint32_t op, std::uint32_t what) override;
+
+    [[nodiscard]] std::uint64_t packets_of(std::int64_t bytes) const;
+    void feed();
+    void arrived(std::uint32_t recv_op);
+    void finish_if_done();
+
+    bool on_send(int vn);
+    bool on_receive(int vn);
+    void on_timer(SST::Event *event);
+
+    std::unique_ptr<RankReplay> replay_; // none of an endpoint that takes no part
+    std::string records_;
+    std::uint64_t packet_bytes_ = 0, flit_bytes_ = 0;
+    std::uint32_t send_machines_ = 1;
+    double ps_per_flit_ = 0;
+    SST::TimeConverter ps_;
+    SST::Interfaces::SimpleNetwork *network_ = nullptr;
+    SST::Link *timer_link_ = nullptr;
+
+    std::deque<std::uint32_t> pending_;       // sends that wait for a send machine
+    std::vector<Message> machines_;           // messages being sent, packet by packet in turn
+    std::size_t turn_ = 0;                    // whose packet is next
+    std::deque<HandedOver> handed_over_;      // in the order in which they will leave
+    std::vector<std::uint64_t> packets_here_; // [ops] packets of each receive that have arrived
+    bool over_ = false;
+
+    SST::Statistics::Statistic<std::uint64_t> *messages_sent_ = nullptr, *messages_received_ = nullptr;
+    SST::Statistics::Statistic<std::uint64_t> *bytes_sent_ = nullptr, *bytes_received_ = nullptr;
+};
+
+} // namespace hxmesh::sst
