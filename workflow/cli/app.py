@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from workflow.cli import config, doctor, estimate, motif, report, run, topology
+from workflow.cli import config, doctor, estimate, motif, report, run, sst, topology
 
 app = typer.Typer(
     name="hxmesh",
@@ -25,6 +25,7 @@ run.register(app)
 estimate.register(app)
 report.register(app)
 doctor.register(app)
+app.add_typer(sst.app, name="sst")
 app.add_typer(config.app, name="config")
 
 

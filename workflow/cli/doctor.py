@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-import subprocess
 import sys
 from dataclasses import dataclass
 
@@ -77,20 +76,23 @@ def _snakemake() -> Finding:
 
 
 def _sst() -> Finding:
+    """What of SST is there; runs on it need SST, Merlin and the element library."""
+    from sst_models import build, locate
+    from topologies.errors import ConfigError
+
     subject = "engine sst"
-    program = shutil.which("sst")
-    if program is None:
-        return Finding(subject, False, "not there: no program sst on the PATH", needed=False)
     try:
-        done = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=60, check=True)
-    except (OSError, subprocess.SubprocessError) as error:
-        return Finding(
-            subject, False, f"{program} does not work: {' '.join(str(error).split())}", needed=False
-        )
-    version = " ".join((done.stdout or done.stderr).split())
-    return Finding(
-        subject, False, f"{version} is there ({program}), but no study can use it yet", needed=False
+        found = locate.find()
+        found.require("merlin")
+    except ConfigError as error:
+        return Finding(subject, False, str(error).rstrip("."), needed=False)
+    there = (
+        f"SST {found.version} in {found.prefix}, {'with' if 'ember' in found.libraries else 'without'} Ember"
     )
+    wrong = build.state(found, build.library_dir(found))
+    if wrong is not None:
+        return Finding(subject, False, f"{there}, but the element library {wrong}", needed=False)
+    return Finding(subject, True, f"{there}; element library in {build.library_dir(found)}", needed=False)
 
 
 def _cores() -> Finding:
