@@ -15,7 +15,7 @@ import pandas as pd
 
 from topologies.errors import ConfigError
 
-Status = Literal["complete", "deadlock", "interrupted", "memory-limit"]
+Status = Literal["complete", "deadlock", "interrupted", "memory-limit", "time-limit", "failed"]
 
 RESULT_FILE = "result.json"
 RANKS_FILE = "ranks.parquet"

@@ -37,7 +37,7 @@ class PortGroups : public SST::Merlin::Topology {
         inner_ = loadUserSubComponent<SST::Merlin::Topology>("topology", SST::ComponentInfo::SHARE_NONE, num_ports,
                                                              rtr_id, num_vns);
         if (inner_ == nullptr)
-            output.fatal(CALL_INFO, 1, "hxmesh.port_groups: the slot topology of router %d is empty\n", rtr_id);
+            output.fatal(CALL_INFO, 1, "hxmesh.port_groups: the topology of router %d cannot be loaded\n", rtr_id);
     }
 
     void route_packet(int port, int vc, internal_router_event *ev) override { inner_->route_packet(port, vc, ev); }
