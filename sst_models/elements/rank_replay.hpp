@@ -30,6 +30,41 @@ struct RankRecord {
     std::string waiting_for; // empty once the rank is done
 };
 
+/// Which operations of a rank may start.
+class Dependencies {
+  public:
+    explicit Dependencies(const RankSchedule &schedule)
+        : missing_(schedule.operations.size()),
+          next_offset_(schedule.operations.size() + 1),
+          next_(schedule.dependencies.size()) {
+        const std::size_t ops = schedule.operations.size();
+        for (const std::uint32_t d : schedule.dependencies)
+            ++next_offset_[d + 1];
+        for (std::size_t i = 0; i < ops; ++i)
+            next_offset_[i + 1] += next_offset_[i];
+        std::vector<std::uint32_t> fill(next_offset_.begin(), next_offset_.end() - 1);
+        std::size_t at = 0;
+        for (std::size_t i = 0; i < ops; ++i) {
+            missing_[i] = schedule.operations[i].dependencies;
+            for (std::uint32_t k = 0; k < missing_[i]; ++k)
+                next_[fill[schedule.dependencies[at++]]++] = static_cast<std::uint32_t>(i);
+        }
+    }
+
+    [[nodiscard]] bool is_ready(std::size_t op) const { return missing_[op] == 0; }
+
+    /// Calls `start(other)` for every operation that the completion of `op` lets start.
+    template <class Start> void completed(std::uint32_t op, Start &&start) {
+        for (std::uint32_t i = next_offset_[op]; i < next_offset_[op + 1]; ++i)
+            if (--missing_[next_[i]] == 0) start(next_[i]);
+    }
+
+  private:
+    std::vector<std::uint32_t> missing_;     // [ops] dependencies that are not complete
+    std::vector<std::uint32_t> next_offset_; // [ops + 1]
+    std::vector<std::uint32_t> next_;        // who waits for each operation
+};
+
 class RankReplay {
   public:
     /// What a rank may ask of its surroundings.
@@ -46,24 +81,10 @@ class RankReplay {
     RankReplay(RankSchedule schedule, Overheads overheads)
         : schedule_(std::move(schedule)),
           overheads_(overheads),
-          missing_(schedule_.operations.size()),
+          dependencies_(schedule_),
           state_(schedule_.operations.size(), kIdle),
-          next_offset_(schedule_.operations.size() + 1),
-          next_(schedule_.dependencies.size()),
           left_(schedule_.operations.size()) {
         record_.rank = schedule_.rank;
-        const std::size_t ops = schedule_.operations.size();
-        for (const std::uint32_t d : schedule_.dependencies)
-            ++next_offset_[d + 1];
-        for (std::size_t i = 0; i < ops; ++i)
-            next_offset_[i + 1] += next_offset_[i];
-        std::vector<std::uint32_t> fill(next_offset_.begin(), next_offset_.end() - 1);
-        std::size_t at = 0;
-        for (std::size_t i = 0; i < ops; ++i) {
-            missing_[i] = schedule_.operations[i].dependencies;
-            for (std::uint32_t k = 0; k < missing_[i]; ++k)
-                next_[fill[schedule_.dependencies[at++]]++] = static_cast<std::uint32_t>(i);
-        }
     }
 
     void start(Services &services) {
@@ -168,8 +189,7 @@ class RankReplay {
             worklist_.pop_back();
             state_[op] = kComplete;
             if (--left_ == 0) record_.end_ps = services.now();
-            for (std::uint32_t i = next_offset_[op]; i < next_offset_[op + 1]; ++i)
-                if (--missing_[next_[i]] == 0) issue(next_[i], services);
+            dependencies_.completed(op, [&](std::uint32_t next) { issue(next, services); });
         }
         completing_ = false;
     }
@@ -177,7 +197,7 @@ class RankReplay {
     [[nodiscard]] std::string waiting_for() const {
         static const char *const kNames[] = {"send to rank ", "receive from rank ", "computation", "wait"};
         for (std::size_t op = 0; op < state_.size(); ++op) {
-            if (state_[op] == kComplete || missing_[op] != 0) continue;
+            if (state_[op] == kComplete || !dependencies_.is_ready(op)) continue;
             const Operation &o = schedule_.operations[op];
             std::string what = kNames[o.kind];
             if (o.kind <= kRecv) what += std::to_string(o.peer);
@@ -189,11 +209,9 @@ class RankReplay {
 
     RankSchedule schedule_;
     Overheads overheads_;
-    std::vector<std::uint32_t> missing_;     // [ops] dependencies that are not complete
-    std::vector<std::uint8_t> state_;        // [ops]
-    std::vector<std::uint32_t> next_offset_; // [ops + 1]
-    std::vector<std::uint32_t> next_;        // who waits for each operation
-    std::vector<std::uint32_t> open_;        // posted receives, if matching costs anything
+    Dependencies dependencies_;
+    std::vector<std::uint8_t> state_; // [ops]
+    std::vector<std::uint32_t> open_; // posted receives, if matching costs anything
     std::vector<std::uint32_t> worklist_;
     std::size_t left_;
     TimePs free_ = 0; // when the processor has done what it was asked
