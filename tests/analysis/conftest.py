@@ -92,8 +92,11 @@ class Results:
         return self.path
 
 
+MakeResults = Callable[[str, str], Results]
+
+
 @pytest.fixture
-def make_results(tmp_path: Path) -> Callable[[str, str], Results]:
+def make_results(tmp_path: Path) -> MakeResults:
     """Maker of an empty results directory of a name and a kind."""
 
     def make(name: str, kind: str) -> Results:

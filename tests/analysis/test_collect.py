@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 import pytest
@@ -11,8 +13,11 @@ import analysis
 from analysis.collect import RUN_SCHEMA
 from topologies.errors import ConfigError
 
+if TYPE_CHECKING:
+    from tests.analysis.conftest import MakeResults
 
-def test_one_row_a_run_in_the_order_of_table2(make_results):
+
+def test_one_row_a_run_in_the_order_of_table2(make_results: MakeResults) -> None:
     results = make_results("s", "alltoall")
     for name in ("torus", "hx2mesh", "fattree"):
         results.alltoall(name, 4096)
@@ -25,7 +30,7 @@ def test_one_row_a_run_in_the_order_of_table2(make_results):
     assert set(frame["simulated_time_ps"]) == {10**9}
 
 
-def test_a_run_named_twice_appears_twice(make_results):
+def test_a_run_named_twice_appears_twice(make_results: MakeResults) -> None:
     results = make_results("s", "alltoall")
     run = results.alltoall("hx2mesh")
     results.rows.append(results.rows[0] | {"variant": "as-costed"})
@@ -34,7 +39,7 @@ def test_a_run_named_twice_appears_twice(make_results):
     assert list(frame["variant"]) == ["as-simulated", "as-costed"]
 
 
-def test_failed_and_missing_runs_have_a_status_and_no_number(make_results):
+def test_failed_and_missing_runs_have_a_status_and_no_number(make_results: MakeResults) -> None:
     results = make_results("s", "alltoall")
     results.alltoall("hx2mesh", status="deadlock", message="rank 3 waits", time_ps=77)
     results.alltoall("hx4mesh", time_ps=None)
@@ -45,7 +50,7 @@ def test_failed_and_missing_runs_have_a_status_and_no_number(make_results):
     assert list(frame["message_bytes"]) == [1 << 20] * 2
 
 
-def test_damaged_files_are_named(make_results):
+def test_damaged_files_are_named(make_results: MakeResults) -> None:
     results = make_results("s", "alltoall")
     for _ in range(4):
         results.alltoall("torus")
@@ -62,7 +67,7 @@ def test_damaged_files_are_named(make_results):
     assert frame["message"][3] == "result.json has no simulated time"
 
 
-def test_an_allreduce_of_one_plane_counts_four_times_its_bytes(make_results):
+def test_an_allreduce_of_one_plane_counts_four_times_its_bytes(make_results: MakeResults) -> None:
     results = make_results("s", "allreduce")
     results.allreduce("fattree", "ring", 1 << 20, single_plane=True)
     results.allreduce("hx2mesh", "two-rings", 1 << 20)
@@ -71,7 +76,7 @@ def test_an_allreduce_of_one_plane_counts_four_times_its_bytes(make_results):
     assert frame["message_bytes"].isna().all()
 
 
-def test_without_a_study_every_run_is_a_row(make_results):
+def test_without_a_study_every_run_is_a_row(make_results: MakeResults) -> None:
     results = make_results("mine", "generic")
     results.alltoall("torus")
     results.allreduce("torus", "bucket", 4096)
@@ -83,7 +88,7 @@ def test_without_a_study_every_run_is_a_row(make_results):
     assert list(frame["bytes"].dropna()) == [4096]
 
 
-def test_wrong_directories_and_studies_are_one_sentence(tmp_path):
+def test_wrong_directories_and_studies_are_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="does not exist"):
         analysis.load_study(tmp_path / "nowhere")
     with pytest.raises(ConfigError, match=r"neither study\.json nor runs"):
@@ -97,7 +102,7 @@ def test_wrong_directories_and_studies_are_one_sentence(tmp_path):
         analysis.load_study(tmp_path)
 
 
-def test_an_empty_study_is_an_empty_frame(tmp_path):
+def test_an_empty_study_is_an_empty_frame(tmp_path: Path) -> None:
     (tmp_path / "study.json").write_text('{"name": "x", "kind": "generic", "rows": []}')
     frame = analysis.collect(tmp_path)
     assert isinstance(frame, pd.DataFrame)

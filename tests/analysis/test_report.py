@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -14,8 +16,11 @@ import analysis
 from analysis import figures, render, sweeps
 from topologies.errors import ConfigError
 
+if TYPE_CHECKING:
+    from tests.analysis.conftest import MakeResults, Results
 
-def some_study(results, kind):
+
+def some_study(results: Results, kind: str) -> Path:
     """A small study of a kind with something missing."""
     for index, name in enumerate(("fattree", "hx2mesh", "torus", "mine")):
         time_ps = None if name == "torus" else 10**9 + index
@@ -39,7 +44,7 @@ KINDS = ("table2", "alltoall", "allreduce", "permutation", "generic")
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_report_of_every_kind_is_whole_and_deterministic(make_results, kind):
+def test_a_report_of_every_kind_is_whole_and_deterministic(make_results: MakeResults, kind: str) -> None:
     path = some_study(make_results("study", kind), kind)
     written = analysis.report(path)
     stem = "table2" if kind == "table2" else "study"
@@ -56,7 +61,7 @@ def test_a_report_of_every_kind_is_whole_and_deterministic(make_results, kind):
     assert {p: hashlib.sha256(p.read_bytes()).hexdigest() for p in written} == first
 
 
-def test_row_order_of_the_study_does_not_matter(make_results):
+def test_row_order_of_the_study_does_not_matter(make_results: MakeResults) -> None:
     results = make_results("study", "alltoall")
     path = some_study(results, "alltoall")
     before = render.csv_text(sweeps.build_alltoall(analysis.collect(path)))
@@ -65,7 +70,7 @@ def test_row_order_of_the_study_does_not_matter(make_results):
     assert render.csv_text(sweeps.build_alltoall(analysis.collect(path))) == before
 
 
-def test_html_needs_no_other_file_and_shows_the_config(make_results, tmp_path):
+def test_html_needs_no_other_file_and_shows_the_config(make_results: MakeResults, tmp_path: Path) -> None:
     path = some_study(make_results("study", "table2"), "table2")
     config = tmp_path / "study.yaml"
     config.write_text("name: study  # <b>&\n")
@@ -81,14 +86,14 @@ def test_html_needs_no_other_file_and_shows_the_config(make_results, tmp_path):
     assert "missing (no result.json)" in html
 
 
-def test_an_unreadable_config_is_one_sentence(make_results, tmp_path):
+def test_an_unreadable_config_is_one_sentence(make_results: MakeResults, tmp_path: Path) -> None:
     path = some_study(make_results("study", "generic"), "generic")
     with pytest.raises(ConfigError, match="cannot be read"):
         analysis.report(path, tmp_path / "no.yaml")
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_study_of_which_nothing_ran_still_reports(make_results, kind):
+def test_a_study_of_which_nothing_ran_still_reports(make_results: MakeResults, kind: str) -> None:
     results = make_results("study", kind)
     role = {"table2": "alltoall", "generic": ""}.get(kind, kind)
     row = {"run_id": "none", "topology": "torus", "variant": "as-simulated", "cluster": "small", "role": role}
@@ -99,11 +104,11 @@ def test_a_study_of_which_nothing_ran_still_reports(make_results, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_empty_study_still_reports(make_results, kind):
+def test_an_empty_study_still_reports(make_results: MakeResults, kind: str) -> None:
     assert analysis.report(make_results("study", kind).finish())
 
 
-def test_several_clusters_have_a_figure_each(make_results):
+def test_several_clusters_have_a_figure_each(make_results: MakeResults) -> None:
     results = make_results("study", "permutation")
     for cluster in ("small", "large"):
         results.run("torus", role="permutation", motif={"name": "permutation"}, cluster=cluster, time_ps=None)
@@ -111,7 +116,7 @@ def test_several_clusters_have_a_figure_each(make_results):
     assert {"study-small.png", "study-large.png"} <= names
 
 
-def test_csv_cells():
+def test_csv_cells() -> None:
     frame = pd.DataFrame(
         {
             "count": pd.array([1, None], dtype="Int64"),
@@ -138,25 +143,25 @@ def test_csv_cells():
         (0, "0 B"),
     ],
 )
-def test_size_labels(size, text):
+def test_size_labels(size: int, text: str) -> None:
     assert render.size_label(size) == text
 
 
-def test_markdown_cells_cannot_break_the_table():
+def test_markdown_cells_cannot_break_the_table(tmp_path: Path) -> None:
     frame = pd.DataFrame({"note": ["a | b\nc"]})
     table = render.table("T", {"note": render.Column("note", left=True)}, frame)
-    text = render.markdown_text(render.Report("R", "", [table]), base=None)
+    text = render.markdown_text(render.Report("R", "", [table]), base=tmp_path)
     assert "| a \\| b c |" in text
 
 
-def test_write_replaces_a_file_whole(tmp_path):
+def test_write_replaces_a_file_whole(tmp_path: Path) -> None:
     path = render.write(tmp_path / "deep" / "a.txt", "one\n")
     render.write(path, b"two\n")
     assert path.read_text() == "two\n"
     assert [p.name for p in path.parent.iterdir()] == ["a.txt"]
 
 
-def test_colours_are_fixed_and_different():
+def test_colours_are_fixed_and_different() -> None:
     colours = [
         figures.colour(name) for name in ("fattree", "fattree50", "dragonfly", "hyperx", "hx2mesh", "torus")
     ]
@@ -166,7 +171,7 @@ def test_colours_are_fixed_and_different():
     )
 
 
-def test_study_json_may_carry_more_labels(make_results):
+def test_study_json_may_carry_more_labels(make_results: MakeResults) -> None:
     results = make_results("study", "generic")
     results.alltoall("torus", labels={"colour": "red"})
     path = results.finish()

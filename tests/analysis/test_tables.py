@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import csv
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pytest
 
 import analysis
 from analysis import networks, permutation, published, sweeps, table2
+from topologies.catalog import TABLE2_NAMES
+
+if TYPE_CHECKING:
+    from tests.analysis.conftest import MakeResults, Results
 
 TABLE2_COLUMNS = [
     "cluster",
@@ -36,28 +43,30 @@ TABLE2_COLUMNS = [
 ]
 
 
-def read_csv(path):
+def read_csv(path: Path) -> list[dict[str, str]]:
     """Rows as dictionaries of strings, columns in the order of the file."""
     with path.open(newline="") as file:
         return list(csv.DictReader(file))
 
 
-def percent_time_ps(percent, accelerators=1024, message_bytes=1 << 20):
+def percent_time_ps(percent: float, accelerators: int = 1024, message_bytes: int = 1 << 20) -> int:
     """Picoseconds of an alltoall at a percentage of 1600 Gb/s."""
     return round((accelerators - 1) * message_bytes * 8 / (1600e9 * percent / 100) * 1e12)
 
 
-def allreduce_time_ps(percent, size=2 << 30):
+def allreduce_time_ps(percent: float, size: int = 2 << 30) -> int:
     """Picoseconds of an allreduce at a percentage of 800 Gb/s."""
     return round(size * 8 / (800e9 * percent / 100) * 1e12)
 
 
 @pytest.fixture
-def full_table2(make_results):
+def full_table2(make_results: MakeResults) -> Results:
     """Table 2 with the published bandwidths, 1% off."""
     results = make_results("table2_small", "table2")
-    for name in published.TABLE2_NAMES:
+    for name in TABLE2_NAMES:
         row = published.table2("small", name)
+        assert row is not None
+        assert row.allreduce_percent is not None
         ring = name.startswith(("fattree", "dragonfly"))
         results.alltoall(name, time_ps=percent_time_ps(row.alltoall_percent * 0.99))
         results.allreduce(
@@ -70,7 +79,7 @@ def full_table2(make_results):
     return results
 
 
-def test_table2_has_the_agreed_columns(full_table2):
+def test_table2_has_the_agreed_columns(full_table2: Results) -> None:
     analysis.report(full_table2.finish())
     rows = read_csv(full_table2.path / "table2.csv")
     header = list(rows[0])
@@ -84,11 +93,11 @@ def test_table2_has_the_agreed_columns(full_table2):
     ]
     assert header[len(TABLE2_COLUMNS) : len(TABLE2_COLUMNS) + 5] == more
     assert "published_alltoall_saving" in header
-    assert [row["topology"] for row in rows] == list(published.TABLE2_NAMES)
+    assert [row["topology"] for row in rows] == list(TABLE2_NAMES)
     assert {row["status"] for row in rows} == {"complete"}
 
 
-def test_table2_by_hand(full_table2):
+def test_table2_by_hand(full_table2: Results) -> None:
     frame = table2.build(analysis.collect(full_table2.finish())).set_index("topology")
     hx2 = frame.loc["hx2mesh"]
     assert hx2["cost_musd"] == pytest.approx(5.412, abs=5e-4)
@@ -107,15 +116,17 @@ def test_table2_by_hand(full_table2):
     assert frame.loc["fattree", "allreduce_bytes"] == 2 << 30
 
 
-def test_printed_savings_of_the_article(full_table2):
+def test_printed_savings_of_the_article(full_table2: Results) -> None:
     """The article prints 1.2x and 4.7x for the small Hx2Mesh."""
     frame = table2.build(analysis.collect(full_table2.finish())).set_index("topology")
     assert frame.loc["hx2mesh", "alltoall_saving"] == pytest.approx(1.2, abs=0.06)
     assert frame.loc["hx2mesh", "allreduce_saving"] == pytest.approx(4.7, abs=0.06)
 
 
-@pytest.mark.parametrize("topology", published.TABLE2_NAMES)
-def test_price_is_that_of_the_as_costed_network_in_both_variants(make_results, topology):
+@pytest.mark.parametrize("topology", TABLE2_NAMES)
+def test_price_is_that_of_the_as_costed_network_in_both_variants(
+    make_results: MakeResults, topology: str
+) -> None:
     results = make_results("t", "table2")
     for variant in ("as-simulated", "as-costed"):
         results.alltoall(topology, variant=variant)
@@ -125,18 +136,18 @@ def test_price_is_that_of_the_as_costed_network_in_both_variants(make_results, t
     )
 
 
-def test_costed_rows_say_what_the_published_values_belong_to(make_results):
+def test_costed_rows_say_what_the_published_values_belong_to(make_results: MakeResults) -> None:
     results = make_results("t", "table2")
     for name in ("hyperx", "hx2mesh"):
         results.alltoall(name, variant="as-costed")
     frame = table2.build(analysis.collect(results.finish())).set_index("topology")
-    assert "as-simulated network" in frame.loc["hyperx", "note"]
-    assert "as-simulated network" not in frame.loc["hx2mesh", "note"]
+    assert "as-simulated network" in frame["note"]["hyperx"]
+    assert "as-simulated network" not in frame["note"]["hx2mesh"]
     assert frame.loc["hyperx", "published_alltoall_percent"] == 91.53
     assert frame.loc["hyperx", "alltoall_bound_percent"] == pytest.approx(51.6, abs=0.1)
 
 
-def test_savings_need_the_fat_tree_of_the_same_variant(make_results):
+def test_savings_need_the_fat_tree_of_the_same_variant(make_results: MakeResults) -> None:
     results = make_results("t", "table2")
     results.alltoall("fattree", variant="as-simulated", time_ps=percent_time_ps(100))
     results.alltoall("fattree", variant="as-costed", time_ps=percent_time_ps(50))
@@ -144,15 +155,17 @@ def test_savings_need_the_fat_tree_of_the_same_variant(make_results):
         results.alltoall("torus", variant=variant, time_ps=percent_time_ps(10))
     frame = table2.build(analysis.collect(results.finish()))
     torus = frame[frame["topology"] == "torus"].set_index("variant")
-    ratio = networks.network("fattree", "small", "as-costed").cost_musd
-    ratio /= networks.network("torus", "small", "as-costed").cost_musd
+    fattree, own = (networks.network(name, "small", "as-costed") for name in ("fattree", "torus"))
+    assert fattree is not None
+    assert own is not None
+    ratio = fattree.cost_musd / own.cost_musd
     assert torus.loc["as-simulated", "alltoall_saving"] == pytest.approx(ratio / 10)
     assert torus.loc["as-costed", "alltoall_saving"] == pytest.approx(ratio / 5)
-    assert pd.isna(torus.loc["of-my-own", "alltoall_saving"])
-    assert "no alltoall saving" in torus.loc["of-my-own", "note"]
+    assert pd.isna(torus["alltoall_saving"]["of-my-own"])
+    assert "no alltoall saving" in torus["note"]["of-my-own"]
 
 
-def test_failed_runs_are_shown_and_never_zero(make_results):
+def test_failed_runs_are_shown_and_never_zero(make_results: MakeResults) -> None:
     results = make_results("t", "table2")
     results.alltoall("fattree", status="deadlock", message="ranks 1, 2 wait", time_ps=5)
     results.allreduce("fattree", "ring", 2 << 28, single_plane=True, time_ps=allreduce_time_ps(98))
@@ -173,7 +186,7 @@ def test_failed_runs_are_shown_and_never_zero(make_results):
     assert results.path / "report.html" in written
 
 
-def test_quick_tables_say_their_size(make_results):
+def test_quick_tables_say_their_size(make_results: MakeResults) -> None:
     results = make_results("table2_quick", "table2")
     results.alltoall("torus", 1 << 16)
     results.allreduce("torus", size=1 << 26)
@@ -185,7 +198,7 @@ def test_quick_tables_say_their_size(make_results):
     assert set(analysis.check(results.path)["metric"]) == {"cost_musd"}
 
 
-def test_the_best_of_several_allreduces_stands_in_the_table(make_results):
+def test_the_best_of_several_allreduces_stands_in_the_table(make_results: MakeResults) -> None:
     results = make_results("t", "table2")
     results.allreduce("torus", "bucket", time_ps=allreduce_time_ps(97))
     results.allreduce("torus", "two-rings", time_ps=allreduce_time_ps(98))
@@ -194,7 +207,7 @@ def test_the_best_of_several_allreduces_stands_in_the_table(make_results):
     assert frame["allreduce_algorithm"][0] == "two-rings"
 
 
-def test_networks_of_ones_own_have_no_price(make_results):
+def test_networks_of_ones_own_have_no_price(make_results: MakeResults) -> None:
     results = make_results("t", "table2")
     results.alltoall("hx8mesh", cluster="", accelerators=64)
     frame = table2.build(analysis.collect(results.finish()))
@@ -203,7 +216,7 @@ def test_networks_of_ones_own_have_no_price(make_results):
     assert "no price" in frame["note"][0]
 
 
-def test_check_of_table2(full_table2):
+def test_check_of_table2(full_table2: Results) -> None:
     frame = analysis.check(full_table2.finish())
     assert frame["within"].all()
     # Unverified values are no bar: neither the fat tree alltoall nor the tapered allreduces are compared.
@@ -215,7 +228,7 @@ def test_check_of_table2(full_table2):
     assert set(frame.loc[frame["metric"] == "alltoall_percent_of_injection", "tolerance"]) == {0.03}
 
 
-def test_check_fails_what_is_off_or_missing(make_results):
+def test_check_fails_what_is_off_or_missing(make_results: MakeResults) -> None:
     results = make_results("t", "table2")
     results.alltoall("torus", time_ps=percent_time_ps(1.94 * 1.04))
     results.allreduce("torus", time_ps=None)
@@ -228,7 +241,7 @@ def test_check_fails_what_is_off_or_missing(make_results):
     assert bandwidth["ours"].isna().tolist() == [False, True, True]
 
 
-def test_alltoall_sweep_by_hand(make_results):
+def test_alltoall_sweep_by_hand(make_results: MakeResults) -> None:
     results = make_results("alltoall_small", "alltoall")
     results.alltoall("hx2mesh", 4096, time_ps=100_000_000)
     results.alltoall("hx2mesh", 1024, time_ps=50_000_000)
@@ -264,7 +277,7 @@ def test_alltoall_sweep_by_hand(make_results):
     assert compared["tolerance"].iloc[0] == 0.10
 
 
-def test_allreduce_sweep_by_hand(make_results):
+def test_allreduce_sweep_by_hand(make_results: MakeResults) -> None:
     results = make_results("allreduce_small", "allreduce")
     results.allreduce("fattree", "ring", 33554432, single_plane=True, time_ps=1_600_000_000)
     results.allreduce("torus", "torus-2d", 33554432, time_ps=700_000_000)
@@ -294,13 +307,13 @@ def test_allreduce_sweep_by_hand(make_results):
     torus = frame.set_index("algorithm").loc["torus-2d"]
     assert torus["published_percent_of_peak"] == 47.5634
     assert torus["theory_time_s"] == pytest.approx(4 * 31 * 80e-9 + 31 / 32 * 33554432 * 8 / 400e9)
-    assert pd.isna(frame.set_index("algorithm").loc["bucket", "published_time_s"])
+    assert pd.isna(frame.set_index("algorithm")["published_time_s"]["bucket"])
     compared = analysis.check(results.path)
     assert list(compared["algorithm"]) == ["ring", "torus-2d"]
     assert compared["within"].all()
 
 
-def some_ranks(gbps):
+def some_ranks(gbps: npt.NDArray[np.float64]) -> pd.DataFrame:
     moved = np.full(len(gbps), 67108864)
     time_ps = moved * 8 / np.asarray(gbps) * 1e3
     return pd.DataFrame(
@@ -314,7 +327,7 @@ def some_ranks(gbps):
     )
 
 
-def test_permutation_by_hand(make_results):
+def test_permutation_by_hand(make_results: MakeResults) -> None:
     results = make_results("permutation_small", "permutation")
     motif = {"name": "permutation", "message_bytes": 32 << 20}
     gbps = np.linspace(100, 300, 101)
@@ -354,7 +367,7 @@ def test_permutation_by_hand(make_results):
     assert each["seed"].iloc[0] == 1
 
 
-def test_check_of_permutations_averages_seeds(make_results):
+def test_check_of_permutations_averages_seeds(make_results: MakeResults) -> None:
     results = make_results("p", "permutation")
     motif = {"name": "permutation", "message_bytes": 32 << 20}
     for seed, level in enumerate((250.0, 260.0)):
@@ -366,14 +379,14 @@ def test_check_of_permutations_averages_seeds(make_results):
     assert frame.loc["median_gbps", "published"] == 248.86
 
 
-def test_check_of_missing_permutations_fails(make_results):
+def test_check_of_missing_permutations_fails(make_results: MakeResults) -> None:
     results = make_results("p", "permutation")
     results.run("hx2mesh", role="permutation", motif={"name": "permutation"}, time_ps=None)
     frame = analysis.check(results.finish())
     assert list(frame["within"]) == [False, False]
 
 
-def test_large_cluster_networks_are_found(make_results):
+def test_large_cluster_networks_are_found(make_results: MakeResults) -> None:
     results = make_results("table2_large", "table2")
     results.allreduce(
         "hx4mesh", size=4 << 30, cluster="large", accelerators=16384, time_ps=allreduce_time_ps(92, 4 << 30)

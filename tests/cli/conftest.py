@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +11,7 @@ Hxmesh = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture
-def hxmesh(tmp_path) -> Hxmesh:
+def hxmesh(tmp_path: Path) -> Hxmesh:
     """Run `hxmesh` with arguments in `tmp_path`."""
 
     def call(*arguments: str, timeout_s: float = 120) -> "subprocess.CompletedProcess[str]":

@@ -1,5 +1,7 @@
 """What the commands print, write and return."""
 
+from __future__ import annotations
+
 import json
 import os
 import signal
@@ -7,11 +9,16 @@ import subprocess
 import sys
 import time
 from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import networkx
 import pytest
 
 from workflow.cli import call
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Hxmesh
 
 STUDY = """
 name: tiny
@@ -22,12 +29,12 @@ experiments:
 """
 
 
-def succeeded(done):
+def succeeded(done: subprocess.CompletedProcess[str]) -> str:
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def test_version(hxmesh):
+def test_version(hxmesh: Hxmesh) -> None:
     assert succeeded(hxmesh("--version")) == f"hxmesh {version('hxmesh')}\n"
 
 
@@ -50,20 +57,22 @@ def test_version(hxmesh):
     ],
     ids=" ".join,
 )
-def test_every_command_has_help_with_an_example(command, capsys):
+def test_every_command_has_help_with_an_example(
+    command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert call([*command, "--help"]) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "Example" in text
     assert f"hxmesh {' '.join(command)}" in text
 
 
-def test_topology_list_names_networks_and_families(hxmesh):
+def test_topology_list_names_networks_and_families(hxmesh: Hxmesh) -> None:
     text = succeeded(hxmesh("topology", "list"))
     for word in ("fattree75", "dragonfly", "hx4mesh", "as-simulated", "25.303", "2.706", "clos"):
         assert word in text
 
 
-def test_topology_show_counts_and_bounds(hxmesh, tmp_path):
+def test_topology_show_counts_and_bounds(hxmesh: Hxmesh, tmp_path: Path) -> None:
     text = succeeded(
         hxmesh(
             "topology",
@@ -87,14 +96,14 @@ def test_topology_show_counts_and_bounds(hxmesh, tmp_path):
     assert graph.number_of_edges() >= 64 + 32 + 32
 
 
-def test_topology_cost_is_the_published_one(hxmesh):
+def test_topology_cost_is_the_published_one(hxmesh: Hxmesh) -> None:
     text = succeeded(hxmesh("topology", "cost", "hx2mesh", "torus"))
     assert "5.412" in text
     assert "2.470" in text
     assert "fattree" not in text
 
 
-def test_motifs(hxmesh):
+def test_motifs(hxmesh: Hxmesh) -> None:
     assert "two-rings" in succeeded(hxmesh("motif", "list"))
     text = succeeded(hxmesh("motif", "show", "alltoall"))
     assert "message" in text
@@ -102,13 +111,13 @@ def test_motifs(hxmesh):
     assert "calc_unit" in succeeded(hxmesh("motif", "show", "goal"))
 
 
-def test_doctor_knows_the_engines(hxmesh):
+def test_doctor_knows_the_engines(hxmesh: Hxmesh) -> None:
     text = succeeded(hxmesh("doctor"))
     for word in ("engine packet", "engine sst", "snakemake", "cores", "memory"):
         assert word in text
 
 
-def test_estimate(hxmesh, tmp_path):
+def test_estimate(hxmesh: Hxmesh, tmp_path: Path) -> None:
     (tmp_path / "tiny.yaml").write_text(STUDY)
     found = json.loads(succeeded(hxmesh("estimate", "tiny.yaml", "--json")))
     assert sorted(run["packets"] for run in found["runs"].values()) == [240, 240]
@@ -116,13 +125,13 @@ def test_estimate(hxmesh, tmp_path):
     assert "2 runs" in succeeded(hxmesh("estimate", "tiny.yaml"))
 
 
-def test_default_config_is_a_study(hxmesh, tmp_path):
+def test_default_config_is_a_study(hxmesh: Hxmesh, tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text(succeeded(hxmesh("config", "default")))
     assert "alltoall" in succeeded(hxmesh("estimate", "mine.yaml"))
     json.loads(succeeded(hxmesh("config", "schema")))
 
 
-def test_run_report_and_run_again(hxmesh, tmp_path):
+def test_run_report_and_run_again(hxmesh: Hxmesh, tmp_path: Path) -> None:
     (tmp_path / "tiny.yaml").write_text(STUDY)
     done = hxmesh("run", "tiny.yaml", "--jobs", "2")
     made = succeeded(done).split()
@@ -144,7 +153,7 @@ def test_run_report_and_run_again(hxmesh, tmp_path):
     assert "results/tiny/tiny.csv" in succeeded(hxmesh("report", "results/tiny"))
 
 
-def test_run_of_an_experiment(hxmesh, tmp_path):
+def test_run_of_an_experiment(hxmesh: Hxmesh, tmp_path: Path) -> None:
     (tmp_path / "tiny.yaml").write_text(STUDY)
     assert "2 runs prepared" in succeeded(hxmesh("run", "tiny.yaml", "--prepare"))
     first, second = sorted((tmp_path / "results/tiny/runs").glob("*/experiment.json"))
@@ -164,7 +173,7 @@ def test_run_of_an_experiment(hxmesh, tmp_path):
     assert not (second.parent / "result.json").exists()
 
 
-def test_run_without_a_result_has_a_code_of_its_own(hxmesh, tmp_path):
+def test_run_without_a_result_has_a_code_of_its_own(hxmesh: Hxmesh, tmp_path: Path) -> None:
     (tmp_path / "tiny.yaml").write_text(STUDY.replace("x: 2, y: 2", "x: 8, y: 8").replace("8 KiB", "64 KiB"))
     succeeded(hxmesh("run", "tiny.yaml", "--prepare"))
     experiment = max(
@@ -178,7 +187,7 @@ def test_run_without_a_result_has_a_code_of_its_own(hxmesh, tmp_path):
 
 
 @pytest.mark.parametrize(("whom", "delay_s"), [("process", 3), ("group", 3), ("group", 0.5)])
-def test_interrupt_ends_cleanly(whom, delay_s, tmp_path):
+def test_interrupt_ends_cleanly(whom: str, delay_s: float, tmp_path: Path) -> None:
     long = STUDY.replace("x: 2, y: 2", "x: 16, y: 16").replace("[64 B, 8 KiB]", "[4 MiB, 8 MiB]")
     (tmp_path / "long.yaml").write_text(long)
     process = subprocess.Popen(

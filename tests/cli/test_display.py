@@ -7,13 +7,13 @@ import pytest
 import engine
 from workflow.cli import display
 from workflow.estimate import estimate_plan
-from workflow.experiment import expand
+from workflow.experiment import Plan, expand
 from workflow.runner import Outcome
 from workflow.schema import parse_study
 
 
 @pytest.fixture
-def plan():
+def plan() -> Plan:
     entry = {
         "topology": {"type": "hxmesh", "name": "mesh", "x": 2, "y": 2},
         "motif": {"type": "alltoall", "message": [64, 128]},
@@ -25,7 +25,9 @@ def progress(packets: int) -> engine.Progress:
     return engine.Progress(packets, 240, 5 * packets, 1000, 2.0)
 
 
-def test_lines_of_a_run(plan, tmp_path, capsys, monkeypatch):
+def test_lines_of_a_run(
+    plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(display, "LINE_INTERVAL_S", 0.0)
     experiment = plan.experiments[plan.run_ids[0]]
     log = tmp_path / "logs" / "run.log"
@@ -38,13 +40,13 @@ def test_lines_of_a_run(plan, tmp_path, capsys, monkeypatch):
     assert log.read_text() == line
 
 
-def test_lines_come_seldom(plan, capsys):
+def test_lines_come_seldom(plan: Plan, capsys: pytest.CaptureFixture[str]) -> None:
     with display.RunDisplay(plan.experiments[plan.run_ids[0]]) as shown:
         shown.advance(progress(60))
     assert capsys.readouterr().err == ""
 
 
-def test_failed_run_says_why(plan, tmp_path, capsys):
+def test_failed_run_says_why(plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     experiment = plan.experiments[plan.run_ids[0]]
     network = experiment.build_topology()
     result = engine.run(network, experiment.build_schedule(network), memory_limit_bytes=1)
@@ -53,13 +55,15 @@ def test_failed_run_says_why(plan, tmp_path, capsys):
     assert capsys.readouterr().err.startswith(f"{experiment.run_id} mesh alltoall 64 B seed 0: ")
 
 
-def test_interrupted_run_says_so(plan, capsys):
+def test_interrupted_run_says_so(plan: Plan, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(KeyboardInterrupt), display.RunDisplay(plan.experiments[plan.run_ids[0]]):
         raise KeyboardInterrupt
     assert capsys.readouterr().err.endswith(": interrupted\n")
 
 
-def test_lines_of_a_study(plan, capsys, monkeypatch):
+def test_lines_of_a_study(
+    plan: Plan, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(display, "LINE_INTERVAL_S", 0.0)
     first, second = plan.run_ids
     shown = display.PlanDisplay()
@@ -74,7 +78,7 @@ def test_lines_of_a_study(plan, capsys, monkeypatch):
     assert ended == f"{second} mesh alltoall 128 B seed 0: deadlock, rank 1 waits for rank 2."
 
 
-def test_spelling():
+def test_spelling() -> None:
     assert display.count(134_217_728) == "134.2 M"
     assert display.count(12) == "12"
     assert [display.duration(s) for s in (4.2, 59, 200, 7500)] == [
@@ -86,7 +90,7 @@ def test_spelling():
     assert [display.simulated(t) for t in (5, 40_000, 21_130_000_000)] == ["5 ps", "40 ns", "21.13 ms"]
 
 
-def test_log_may_be_in_the_working_directory(tmp_path, monkeypatch):
+def test_log_may_be_in_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     lines = display.Lines(Path("run.log"))
     lines.say("one")

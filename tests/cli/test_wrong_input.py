@@ -1,8 +1,16 @@
 """Wrong input ends with exit code 2, exactly one sentence, and nothing written."""
 
+from __future__ import annotations
+
 import json
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Hxmesh
 
 HX = {"type": "hxmesh", "a": 2, "b": 2, "x": 2, "y": 2}
 
@@ -17,7 +25,9 @@ l2: recv 8b from 0 tag 1
 """
 
 
-def study(topology=HX, motif=None, **entry):
+def study(
+    topology: str | dict[str, Any] = HX, motif: dict[str, Any] | None = None, **entry: Any
+) -> dict[str, Any]:
     motif = motif or {"type": "alltoall", "message": "1 KiB"}
     return {"name": "study", "experiments": [{"topology": topology, "motif": motif} | entry]}
 
@@ -46,7 +56,7 @@ CONFIGS = {
 }
 
 
-def refused(done, fault):
+def refused(done: subprocess.CompletedProcess[str], fault: str) -> None:
     """Check the answer of a command that refused its input."""
     assert done.returncode == 2, done
     assert done.stdout == ""
@@ -57,7 +67,7 @@ def refused(done, fault):
 
 
 @pytest.mark.parametrize("case", CONFIGS)
-def test_config(case, hxmesh, tmp_path):
+def test_config(case: str, hxmesh: Hxmesh, tmp_path: Path) -> None:
     content, fault = CONFIGS[case]
     (tmp_path / "study.yaml").write_text(json.dumps(content))
     (tmp_path / "traffic.goal").write_text(GOAL_UNMATCHED)
@@ -67,7 +77,7 @@ def test_config(case, hxmesh, tmp_path):
 
 
 @pytest.mark.parametrize("command", [("run", "study.yaml", "--prepare"), ("estimate", "study.yaml")])
-def test_every_command_checks_schedules(command, hxmesh, tmp_path):
+def test_every_command_checks_schedules(command: tuple[str, ...], hxmesh: Hxmesh, tmp_path: Path) -> None:
     content, fault = CONFIGS["unmatched receive"]
     (tmp_path / "study.yaml").write_text(json.dumps(content))
     (tmp_path / "traffic.goal").write_text(GOAL_UNMATCHED)
@@ -84,7 +94,7 @@ def test_every_command_checks_schedules(command, hxmesh, tmp_path):
         (b"name: \xff\xfe\n", "study.yaml cannot be read: it is not UTF-8 text."),
     ],
 )
-def test_unreadable_yaml(text, fault, hxmesh, tmp_path):
+def test_unreadable_yaml(text: bytes, fault: str, hxmesh: Hxmesh, tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_bytes(text)
     refused(hxmesh("run", "study.yaml"), fault)
     assert [path.name for path in tmp_path.iterdir()] == ["study.yaml"]
@@ -116,6 +126,6 @@ def test_unreadable_yaml(text, fault, hxmesh, tmp_path):
         (("frobnicate",), "No such command 'frobnicate'"),
     ],
 )
-def test_arguments(arguments, fault, hxmesh, tmp_path):
+def test_arguments(arguments: tuple[str, ...], fault: str, hxmesh: Hxmesh, tmp_path: Path) -> None:
     refused(hxmesh(*arguments), fault)
     assert list(tmp_path.iterdir()) == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -181,7 +183,7 @@ def test_other_texts_are_no_shape(shape: str) -> None:
         ({"endpoints": 3000, "leaf_down": 20, "leaf_up": 40, "levels": 3}, "leaf_up of a fat tree is 40"),
     ],
 )
-def test_impossible_trees_are_refused(arguments: dict[str, int], message: str) -> None:
+def test_impossible_trees_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         FatTree.clos(**{"endpoints": 64, **arguments})
 

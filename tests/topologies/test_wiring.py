@@ -25,6 +25,7 @@ from topologies import (
     check_wiring,
     mesh_bandwidth_bps,
 )
+from topologies.base import AnyInt
 
 SIDE = st.integers(1, 5)
 HXMESHES = st.builds(HxMesh, SIDE, SIDE, SIDE, st.integers(2, 6), radix=st.sampled_from([6, 8, 10, 64]))
@@ -80,7 +81,7 @@ def test_every_link_kind_in_use_has_a_bandwidth_and_a_cable(network: Topology) -
 def test_adjacency_counts_parallel_links_and_is_symmetric(network: Topology) -> None:
     adjacency = network.adjacency()
     assert adjacency.sum() == 2 * network.num_links
-    assert (adjacency != adjacency.T).nnz == 0
+    assert abs(adjacency - adjacency.T).sum() == 0
 
 
 @given(NETWORKS)
@@ -93,8 +94,9 @@ def test_a_grid_places_every_endpoint_once(network: Topology) -> None:
 
 def test_arrays_and_tables_are_read_only() -> None:
     for network in (HxMesh(2, 2, 2, 2), FatTree.from_shape("2,2:2"), Dragonfly(1, 2, 1, 2)):
-        arrays = [network.port_peer, network.port_kind, network.port_offset, network.endpoint_router]
-        for array in [*arrays, network.port_router, *network.routing.tables.values()]:
+        arrays: list[AnyInt] = [network.port_peer, network.port_kind, network.port_offset]
+        arrays += [network.endpoint_router, network.port_router, *network.routing.tables.values()]
+        for array in arrays:
             with pytest.raises(ValueError, match="read-only"):
                 array[0] = 0
 

@@ -1,5 +1,7 @@
 """Estimates against what runs turn out to take."""
 
+from typing import Any
+
 import pytest
 
 import engine
@@ -25,7 +27,7 @@ HX = {"type": "hxmesh", "a": 2, "b": 2, "x": 4, "y": 4}
         (HX, {"type": "permutation", "message": 100000}),
     ],
 )
-def test_packets_are_exact_and_hops_close(topology, motif):
+def test_packets_are_exact_and_hops_close(topology: dict[str, Any], motif: dict[str, Any]) -> None:
     plan = expand(parse_study({"name": "e", "experiments": [{"topology": topology, "motif": motif}]}))
     (run, experiment), *_ = plan.experiments.items()
     found = estimate_plan(plan)[run]
@@ -37,7 +39,7 @@ def test_packets_are_exact_and_hops_close(topology, motif):
     assert found.runtime_minutes >= 1
 
 
-def test_makespan_is_the_longest_first():
+def test_makespan_is_the_longest_first() -> None:
     estimates = {str(run): Estimate(1, 1, 1, wall) for run, wall in enumerate((4.0, 3.0, 3.0, 2.0))}
     assert makespan_s(estimates, 1) == 12
     assert makespan_s(estimates, 2) == 6

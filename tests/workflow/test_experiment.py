@@ -3,6 +3,8 @@
 import copy
 import json
 import random
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,6 +12,7 @@ from topologies import ConfigError, catalog
 from workflow.experiment import (
     CONFIG_DIR,
     Experiment,
+    Plan,
     expand,
     find_config,
     load_plan,
@@ -25,16 +28,16 @@ ENTRY = {
 }
 
 
-def plan_of(*entries, **study):
+def plan_of(*entries: dict[str, Any], **study: Any) -> Plan:
     return expand(parse_study({"name": "study", "experiments": list(entries)} | study))
 
 
-def only(plan):
+def only(plan: Plan) -> Experiment:
     (experiment,) = plan.experiments.values()
     return experiment
 
 
-def shuffled(value):
+def shuffled(value: Any) -> Any:
     if isinstance(value, dict):
         items = list(value.items())
         random.Random(1).shuffle(items)
@@ -42,21 +45,21 @@ def shuffled(value):
     return value
 
 
-def test_run_id_does_not_depend_on_the_order_of_keys():
+def test_run_id_does_not_depend_on_the_order_of_keys() -> None:
     experiment = only(plan_of(ENTRY)).model_dump()
     assert run_id(shuffled(experiment)) == run_id(experiment)
     assert only(plan_of(shuffled(ENTRY))).run_id == only(plan_of(ENTRY)).run_id
 
 
-def test_run_id_is_known():
+def test_run_id_is_known() -> None:
     # Results of earlier versions are found again by this; it changes only together with SCHEMA_VERSION.
     assert run_id({"b": [1, 2], "a": {"y": None, "x": "z"}}) == "405b82670a7f"
 
 
-def test_run_id_depends_on_every_parameter_and_on_no_label():
+def test_run_id_depends_on_every_parameter_and_on_no_label() -> None:
     base = only(plan_of(ENTRY)).run_id
 
-    def other(**changes):
+    def other(**changes: Any) -> str:
         return only(plan_of(copy.deepcopy(ENTRY) | changes)).run_id
 
     assert other(topology=ENTRY["topology"] | {"name": "mine"}) == base
@@ -78,7 +81,7 @@ def test_run_id_depends_on_every_parameter_and_on_no_label():
     assert other(network={"bandwidth": {"global": "200 Gb/s"}}) == base
 
 
-def test_same_network_under_two_names_is_one_run_with_two_rows():
+def test_same_network_under_two_names_is_one_run_with_two_rows() -> None:
     plan = plan_of(
         {"topologies": ["hx2mesh"], "variants": ["as-simulated", "as-costed"], "motif": ENTRY["motif"]},
         ENTRY | {"topology": {"type": "hxmesh", "columns": 32, "rows": 32}},
@@ -91,7 +94,7 @@ def test_same_network_under_two_names_is_one_run_with_two_rows():
     ]
 
 
-def test_single_plane_carries_its_share_and_keeps_the_label():
+def test_single_plane_carries_its_share_and_keeps_the_label() -> None:
     plan = plan_of(
         {
             "topologies": ["fattree"],
@@ -109,7 +112,7 @@ def test_single_plane_carries_its_share_and_keeps_the_label():
     assert plan.rows[0]["role"] == "allreduce"
 
 
-def test_seed_of_a_study_draws_the_permutation():
+def test_seed_of_a_study_draws_the_permutation() -> None:
     plan = plan_of(
         {"topology": ENTRY["topology"], "motif": {"type": "permutation", "message": 64}}, seeds=[3, 4]
     )
@@ -118,7 +121,7 @@ def test_seed_of_a_study_draws_the_permutation():
     assert len(plan.experiments) == 2
 
 
-def test_experiment_says_what_it_is_and_builds_it_again(tmp_path):
+def test_experiment_says_what_it_is_and_builds_it_again(tmp_path: Path) -> None:
     plan = plan_of(ENTRY | {"network": {"packet": "4 KiB", "bandwidth": {"row": "100 Gb/s"}}})
     plan.prepare(tmp_path)
     experiment = Experiment.load(tmp_path / "runs" / only(plan).run_id / "experiment.json")
@@ -131,7 +134,7 @@ def test_experiment_says_what_it_is_and_builds_it_again(tmp_path):
     assert experiment.build_schedule(topology).num_messages == 16 * 15
 
 
-def test_study_json_lists_the_rows(tmp_path):
+def test_study_json_lists_the_rows(tmp_path: Path) -> None:
     plan = plan_of(ENTRY, kind="alltoall", description="words")
     plan.prepare(tmp_path)
     content = json.loads((tmp_path / "study.json").read_text())
@@ -139,7 +142,7 @@ def test_study_json_lists_the_rows(tmp_path):
     assert plan.rows[0]["message_bytes"] == 64
 
 
-def test_preparing_again_leaves_right_files_alone(tmp_path):
+def test_preparing_again_leaves_right_files_alone(tmp_path: Path) -> None:
     plan = plan_of(ENTRY)
     files = plan.prepare(tmp_path)
     before = {path: path.stat().st_mtime_ns for path in files}
@@ -151,14 +154,14 @@ def test_preparing_again_leaves_right_files_alone(tmp_path):
     assert sorted(path.name for path in files[0].parent.iterdir()) == ["experiment.json"]
 
 
-def test_write_if_changed_replaces_what_is_not_text(tmp_path):
+def test_write_if_changed_replaces_what_is_not_text(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"\xff\xfe")
     assert write_if_changed(path, "text")
     assert not write_if_changed(path, "text")
 
 
-def test_changed_experiment_file_is_refused(tmp_path):
+def test_changed_experiment_file_is_refused(tmp_path: Path) -> None:
     plan = plan_of(ENTRY)
     path = plan.prepare(tmp_path)[0]
     content = json.loads(path.read_text())
@@ -198,14 +201,14 @@ def test_changed_experiment_file_is_refused(tmp_path):
         ),
     ],
 )
-def test_what_cannot_be_built_names_the_entry(entry, fault):
+def test_what_cannot_be_built_names_the_entry(entry: dict[str, Any], fault: str) -> None:
     with pytest.raises(ConfigError) as caught:
         plan_of(entry)
     assert str(caught.value).startswith("experiments[0]: ")
     assert fault in str(caught.value)
 
 
-def test_grid_motif_without_grid_is_refused_by_check():
+def test_grid_motif_without_grid_is_refused_by_check() -> None:
     plan = plan_of({"topologies": ["fattree"], "motif": {"type": "bucket", "total": 1024}})
     with pytest.raises(ConfigError, match="bucket on fattree: grid is missing"):
         plan.check()
@@ -214,7 +217,7 @@ def test_grid_motif_without_grid_is_refused_by_check():
 GOAL = "num_ranks 2\nrank 0 {\nl1: send 8b to 1 tag 0\n}\nrank 1 {\nl1: recv 8b from 0 tag 0\n}\n"
 
 
-def goal_plan(tmp_path, text, **goal):
+def goal_plan(tmp_path: Path, text: str, **goal: Any) -> Plan:
     config = tmp_path / "study.yaml"
     (tmp_path / "traffic.goal").write_text(text)
     study = {"name": "g", "experiments": [ENTRY | {"motif": {"type": "goal", "file": "traffic.goal"} | goal}]}
@@ -222,7 +225,7 @@ def goal_plan(tmp_path, text, **goal):
     return load_plan(config)
 
 
-def test_goal_file_is_found_beside_the_configuration_and_hashed(tmp_path):
+def test_goal_file_is_found_beside_the_configuration_and_hashed(tmp_path: Path) -> None:
     first = only(goal_plan(tmp_path, GOAL))
     assert first.build_schedule(first.build_topology()).num_messages == 1
     assert only(goal_plan(tmp_path, GOAL, calc_unit="2 ns")).run_id != first.run_id
@@ -232,7 +235,7 @@ def test_goal_file_is_found_beside_the_configuration_and_hashed(tmp_path):
     assert only(goal_plan(elsewhere, GOAL)).run_id == first.run_id
 
 
-def test_goal_file_that_changes_after_preparation_is_refused(tmp_path):
+def test_goal_file_that_changes_after_preparation_is_refused(tmp_path: Path) -> None:
     experiment = only(goal_plan(tmp_path, GOAL))
     (tmp_path / "traffic.goal").write_text(GOAL.replace("8b", "9b"))
     with pytest.raises(ConfigError, match="has changed since the run was prepared"):
@@ -246,13 +249,13 @@ def test_goal_file_that_changes_after_preparation_is_refused(tmp_path):
         (GOAL.replace("num_ranks 2", "num_ranks 17"), "num_ranks is 17 but must be at most 16"),
     ],
 )
-def test_goal_file_that_cannot_run_is_refused(tmp_path, text, fault):
+def test_goal_file_that_cannot_run_is_refused(tmp_path: Path, text: str, fault: str) -> None:
     plan = goal_plan(tmp_path, text)
     with pytest.raises(ConfigError, match=fault):
         plan.check()
 
 
-def test_configs_are_found_by_path_and_by_name(tmp_path):
+def test_configs_are_found_by_path_and_by_name(tmp_path: Path) -> None:
     assert find_config("table2_small") == CONFIG_DIR / "table2_small.yaml"
     own = tmp_path / "own.yaml"
     own.write_text("{}")
@@ -264,14 +267,14 @@ def test_configs_are_found_by_path_and_by_name(tmp_path):
 
 
 @pytest.mark.parametrize("path", sorted(CONFIG_DIR.glob("*.yaml")), ids=lambda path: path.stem)
-def test_shipped_studies_expand(path):
+def test_shipped_studies_expand(path: Path) -> None:
     plan = load_plan(path)
     assert plan.study.name == path.stem
     assert {row["run_id"] for row in plan.rows} == set(plan.experiments)
 
 
 @pytest.mark.parametrize("name", ["table2_small", "table2_quick"])
-def test_table2_has_both_roles_for_every_network_and_variant(name):
+def test_table2_has_both_roles_for_every_network_and_variant(name: str) -> None:
     plan = load_plan(find_config(name))
     cells = {(row["topology"], row["variant"], row["role"]) for row in plan.rows}
     assert cells == {
@@ -287,13 +290,13 @@ def test_table2_has_both_roles_for_every_network_and_variant(name):
             assert row["single_plane"] == switched
 
 
-def test_table2_small_is_the_full_one():
+def test_table2_small_is_the_full_one() -> None:
     rows = load_plan(find_config("table2_small")).rows
     assert {row["message_bytes"] for row in rows if row["role"] == "alltoall"} == {2**20}
     assert {row["bytes"] for row in rows if row["role"] == "allreduce"} == {2**31}
 
 
-def test_sweeps_hold_every_published_size():
+def test_sweeps_hold_every_published_size() -> None:
     alltoall = load_study(find_config("alltoall_small")).experiments[0].motif.choices()
     assert [v["message_bytes"] for _, v in alltoall] == [16, 64, 256, 1024, 4096, 65536, 2**20]
     for entry in load_study(find_config("allreduce_small")).experiments:

@@ -1,6 +1,8 @@
 """The generated reference files are in step with the models, and say the truth."""
 
 import json
+from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -18,11 +20,11 @@ VALIDATOR = jsonschema.Draft202012Validator(json.loads(reference.json_schema()))
     ("name", "text"),
     [(reference.SCHEMA_FILE, reference.json_schema()), (reference.DEFAULT_FILE, reference.default_yaml())],
 )
-def test_files_are_in_step(name, text):
+def test_files_are_in_step(name: str, text: str) -> None:
     assert (CONFIG_DIR / name).read_text() == text, "run `hxmesh config write`"
 
 
-def test_write_tells_what_was_out_of_date(tmp_path):
+def test_write_tells_what_was_out_of_date(tmp_path: Path) -> None:
     assert [path.name for path in reference.write(tmp_path)] == [
         reference.SCHEMA_FILE,
         reference.DEFAULT_FILE,
@@ -30,7 +32,7 @@ def test_write_tells_what_was_out_of_date(tmp_path):
     assert reference.write(tmp_path) == []
 
 
-def test_default_study_holds_the_engines_defaults():
+def test_default_study_holds_the_engines_defaults() -> None:
     study = parse_study(yaml.safe_load(reference.default_yaml()))
     values = network_values(study.defaults.network)
     assert set(values) == set(NetworkParams.model_fields)
@@ -38,7 +40,7 @@ def test_default_study_holds_the_engines_defaults():
 
 
 @pytest.mark.parametrize("path", sorted(CONFIG_DIR.glob("*.yaml")), ids=lambda path: path.stem)
-def test_shipped_studies_satisfy_the_json_schema(path):
+def test_shipped_studies_satisfy_the_json_schema(path: Path) -> None:
     assert path.read_text().startswith(f"# yaml-language-server: $schema={reference.SCHEMA_FILE}\n")
     VALIDATOR.validate(yaml.safe_load(path.read_text()))
 
@@ -54,7 +56,7 @@ def test_shipped_studies_satisfy_the_json_schema(path):
         {"experiments": [{"topologies": [{"type": "torus"}], "motif": {"type": "alltoall", "message": 1}}]},
     ],
 )
-def test_json_schema_refuses_what_the_models_refuse(change):
+def test_json_schema_refuses_what_the_models_refuse(change: dict[str, Any]) -> None:
     content = yaml.safe_load(reference.default_yaml()) | change
     assert not VALIDATOR.is_valid(content)
     with pytest.raises(ValueError, match=r".+"):

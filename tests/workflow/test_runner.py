@@ -2,14 +2,16 @@
 
 import dataclasses
 import json
+from pathlib import Path
 
 import pytest
 
 import engine
 from engine import RunResult
 from topologies import ConfigError
-from workflow.experiment import expand
-from workflow.runner import Watcher, finished, run_experiment, run_plan
+from workflow.estimate import Estimate
+from workflow.experiment import Experiment, Plan, expand
+from workflow.runner import Outcome, Watcher, finished, run_experiment, run_plan
 from workflow.schema import parse_study
 
 STUDY = {
@@ -25,25 +27,25 @@ STUDY = {
 
 
 @pytest.fixture
-def plan():
+def plan() -> Plan:
     return expand(parse_study(STUDY))
 
 
 class Recorder(Watcher):
-    def __init__(self):
-        self.done = None
-        self.ended = {}
+    def __init__(self) -> None:
+        self.done: list[str] | None = None
+        self.ended: dict[str, str] = {}
 
-    def begin(self, estimates, done):
+    def begin(self, estimates: dict[str, Estimate], done: list[str]) -> None:
         self.done = done
 
-    def end(self, experiment, outcome):
+    def end(self, experiment: Experiment, outcome: Outcome) -> None:
         self.ended[experiment.run_id] = outcome.status
 
 
-def test_run_directory_holds_experiment_result_and_ranks(plan, tmp_path):
+def test_run_directory_holds_experiment_result_and_ranks(plan: Plan, tmp_path: Path) -> None:
     experiment = next(iter(plan.experiments.values()))
-    seen = []
+    seen: list[engine.Progress] = []
     result = run_experiment(experiment, tmp_path / "run", progress=seen.append)
     assert result.complete
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
@@ -56,10 +58,10 @@ def test_run_directory_holds_experiment_result_and_ranks(plan, tmp_path):
     assert finished(tmp_path / "run")
 
 
-def test_interrupted_run_writes_nothing(plan, tmp_path, monkeypatch):
+def test_interrupted_run_writes_nothing(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     experiment = next(iter(plan.experiments.values()))
 
-    def interrupt(*args, **kwargs):
+    def interrupt(*args: object, **kwargs: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(engine, "run", interrupt)
@@ -68,7 +70,7 @@ def test_interrupted_run_writes_nothing(plan, tmp_path, monkeypatch):
     assert not (tmp_path / "run").exists()
 
 
-def test_unfinished_results_do_not_count(plan, tmp_path):
+def test_unfinished_results_do_not_count(plan: Plan, tmp_path: Path) -> None:
     experiment = next(iter(plan.experiments.values()))
     assert not finished(tmp_path)
     result = run_experiment(experiment, tmp_path)
@@ -78,7 +80,7 @@ def test_unfinished_results_do_not_count(plan, tmp_path):
     assert not finished(tmp_path)
 
 
-def test_changed_wiring_is_refused(plan, tmp_path):
+def test_changed_wiring_is_refused(plan: Plan, tmp_path: Path) -> None:
     experiment = next(iter(plan.experiments.values()))
     other = experiment.model_copy(update={"topology": experiment.topology | {"wiring_sha256": "0" * 64}})
     with pytest.raises(ConfigError, match="has changed since the run was prepared"):
@@ -86,7 +88,7 @@ def test_changed_wiring_is_refused(plan, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_plan_runs_what_is_missing_and_keeps_the_rest(plan, tmp_path):
+def test_plan_runs_what_is_missing_and_keeps_the_rest(plan: Plan, tmp_path: Path) -> None:
     first, second, third = plan.run_ids
     recorder = Recorder()
     outcomes = run_plan(plan, tmp_path, jobs=2, watcher=recorder)
@@ -108,7 +110,7 @@ def test_plan_runs_what_is_missing_and_keeps_the_rest(plan, tmp_path):
     assert finished(tmp_path / "runs" / third)
 
 
-def test_plan_that_cannot_run_writes_nothing(tmp_path):
+def test_plan_that_cannot_run_writes_nothing(tmp_path: Path) -> None:
     entry = {"topologies": ["fattree"], "motif": {"type": "two-rings", "total": 64}}
     plan = expand(parse_study(STUDY | {"experiments": [*STUDY["experiments"], entry]}))
     with pytest.raises(ConfigError, match="two-rings on fattree"):
@@ -116,7 +118,7 @@ def test_plan_that_cannot_run_writes_nothing(tmp_path):
     assert not (tmp_path / "results").exists()
 
 
-def test_run_that_fails_to_start_is_reported(plan, tmp_path):
+def test_run_that_fails_to_start_is_reported(plan: Plan, tmp_path: Path) -> None:
     blocked = plan.run_ids[0]
     plan.prepare(tmp_path)
     (tmp_path / "runs" / blocked / "ranks.parquet").mkdir()

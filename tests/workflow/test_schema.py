@@ -1,6 +1,7 @@
 """The configuration: what it accepts, and the one sentence with which it refuses."""
 
 import copy
+from typing import Any
 
 import pytest
 
@@ -8,7 +9,7 @@ from engine import NetworkParams
 from topologies import ConfigError, LinkKind
 from workflow.schema import NetworkSection, edge_name, network_values, parse_study
 
-STUDY = {
+STUDY: dict[str, Any] = {
     "name": "study",
     "experiments": [
         {
@@ -20,27 +21,27 @@ STUDY = {
 }
 
 
-def study(**changes):
+def study(**changes: Any) -> dict[str, Any]:
     """The study with changes to its entry; a key "study" changes the study itself."""
     content = copy.deepcopy(STUDY)
-    own = changes.pop("study", {})
+    own: dict[str, Any] = changes.pop("study", {})
     content["experiments"][0] |= changes
     return content | own
 
 
-def refusal(content):
+def refusal(content: Any) -> str:
     with pytest.raises(ConfigError) as caught:
         parse_study(content, "c.yaml")
     return str(caught.value)
 
 
-def test_motif_lists_multiply_out():
+def test_motif_lists_multiply_out() -> None:
     choices = parse_study(STUDY).experiments[0].motif.choices()
     sizes = [(values["message_bytes"], values["window"]) for _, values in choices]
     assert sizes == [(2**20, 0), (2**20, 4), (64, 0), (64, 4)]
 
 
-def test_several_motifs_share_their_parameters():
+def test_several_motifs_share_their_parameters() -> None:
     motif = {"type": ["two-rings", "bucket"], "total": ["1 MiB", "2 MiB"]}
     choices = parse_study(study(motif=motif)).experiments[0].motif.choices()
     assert [(name, values["total_bytes"] >> 20) for name, values in choices] == [
@@ -51,7 +52,7 @@ def test_several_motifs_share_their_parameters():
     ]
 
 
-def test_a_list_parameter_stays_a_list():
+def test_a_list_parameter_stays_a_list() -> None:
     motif = {"type": "alltoall", "message": 64, "shifts": [1, 3]}
     assert parse_study(study(motif=motif)).experiments[0].motif.choices() == [
         ("alltoall", {"message_bytes": 64, "shifts": [1, 3]})
@@ -65,11 +66,11 @@ def test_a_list_parameter_stays_a_list():
     ]
 
 
-def test_every_engine_parameter_can_be_set():
+def test_every_engine_parameter_can_be_set() -> None:
     assert set(NetworkSection.model_fields) == {edge_name(name) for name in NetworkParams.model_fields}
 
 
-def test_network_values_come_under_the_engines_names_in_si_units():
+def test_network_values_come_under_the_engines_names_in_si_units() -> None:
     assert network_values(parse_study(STUDY).experiments[0].network) == {
         "packet_bytes": 4096,
         "link_latency_ps": 10_000,
@@ -90,11 +91,13 @@ def test_network_values_come_under_the_engines_names_in_si_units():
         ({"type": "clos", "endpoints": 70, "radix": 16, "leaf_down": 8, "leaf_up": 8}, 70),
     ],
 )
-def test_own_topologies(spec, endpoints):
+def test_own_topologies(spec: dict[str, Any], endpoints: int) -> None:
     entry = parse_study(
         study(topologies=[spec | {"planes": 2, "bandwidth": {"host": "100 Gb/s"}}])
     ).experiments[0]
-    topology = entry.networks()[0].build()
+    network = entry.networks()[0]
+    assert not isinstance(network, str)
+    topology = network.build()
     assert topology.num_endpoints == endpoints
     assert topology.planes == 2
     assert topology.bandwidth_bps[LinkKind.HOST] == 10**11
@@ -144,7 +147,7 @@ def test_own_topologies(spec, endpoints):
         ([1], "c.yaml: is [1] but must be a mapping"),
     ],
 )
-def test_refusals_name_field_value_and_what_is_allowed(content, sentence):
+def test_refusals_name_field_value_and_what_is_allowed(content: Any, sentence: str) -> None:
     got = refusal(content)
     assert sentence in got
     assert "\n" not in got

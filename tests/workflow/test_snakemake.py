@@ -25,7 +25,7 @@ MEASURED = ["wall_s", "peak_memory_bytes"]
 """Columns that are not the same in two executions of one run; finished runs keep theirs."""
 
 
-def command(directory, *arguments):
+def command(directory: Path, *arguments: str) -> list[str]:
     return [
         *(
             sys.executable,
@@ -40,7 +40,7 @@ def command(directory, *arguments):
     ]
 
 
-def snakemake(directory, *arguments):
+def snakemake(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command(directory, *arguments),
         cwd=directory,
@@ -52,21 +52,21 @@ def snakemake(directory, *arguments):
 
 
 @pytest.fixture
-def config(tmp_path):
+def config(tmp_path: Path) -> Path:
     path = tmp_path / "tiny.yaml"
     path.write_text(STUDY)
     return path
 
 
-def table(directory):
+def table(directory: Path) -> pd.DataFrame:
     return pd.read_csv(directory / "results/tiny/tiny.csv").drop(columns=MEASURED)
 
 
-def results(directory):
+def results(directory: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in (directory / "results/tiny/runs").rglob("result.json")}
 
 
-def test_graph_of_table2_is_known_up_front(tmp_path):
+def test_graph_of_table2_is_known_up_front(tmp_path: Path) -> None:
     done = snakemake(tmp_path, "--dry-run", "--config", "study=table2_small")
     assert done.returncode == 0, done.stderr
     text = done.stdout + done.stderr
@@ -75,12 +75,12 @@ def test_graph_of_table2_is_known_up_front(tmp_path):
     assert not (tmp_path / "results").exists()
 
 
-def test_lint():
+def test_lint() -> None:
     done = snakemake(ROOT, "--lint")
     assert done.returncode == 0, done.stderr
 
 
-def test_wrong_config_is_one_sentence_in_the_error(tmp_path):
+def test_wrong_config_is_one_sentence_in_the_error(tmp_path: Path) -> None:
     path = tmp_path / "wrong.yaml"
     path.write_text(STUDY.replace("8 KiB", "-8 KiB"))
     done = snakemake(tmp_path, "--configfile", str(path))
@@ -89,7 +89,7 @@ def test_wrong_config_is_one_sentence_in_the_error(tmp_path):
     assert not (tmp_path / "results").exists()
 
 
-def test_killed_and_started_again(config, tmp_path):
+def test_killed_and_started_again(config: Path, tmp_path: Path) -> None:
     log = tmp_path / "log"
     with log.open("w") as stream:
         process = subprocess.Popen(
@@ -136,7 +136,7 @@ def test_killed_and_started_again(config, tmp_path):
     pd.testing.assert_frame_equal(table(other), table(tmp_path))
 
 
-def test_failed_run_says_so_and_is_tried_again(config, tmp_path):
+def test_failed_run_says_so_and_is_tried_again(config: Path, tmp_path: Path) -> None:
     done = snakemake(tmp_path, "--configfile", str(config), "--until", "prepare")
     assert done.returncode == 0, done.stdout + done.stderr
     broken = sorted((tmp_path / "results/tiny/runs").iterdir())[0]
@@ -153,7 +153,7 @@ def test_failed_run_says_so_and_is_tried_again(config, tmp_path):
     assert len(results(tmp_path)) == 5
 
 
-def test_shipped_profile_is_complete():
+def test_shipped_profile_is_complete() -> None:
     text = (ROOT / "workflow/profiles/default/config.yaml").read_text()
     for line in (
         "cores: 2",

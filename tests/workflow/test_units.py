@@ -1,5 +1,8 @@
 """Quantities with units."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,7 +25,7 @@ from workflow.units import format_bytes, format_rate, format_time, parse_bytes, 
         ("0", 0),
     ],
 )
-def test_sizes_are_binary_or_decimal_by_their_unit(text, expected):
+def test_sizes_are_binary_or_decimal_by_their_unit(text: str | int, expected: int) -> None:
     assert parse_bytes(text) == expected
 
 
@@ -36,7 +39,7 @@ def test_sizes_are_binary_or_decimal_by_their_unit(text, expected):
         (0, 0),
     ],
 )
-def test_rates_are_bits_per_second(text, expected):
+def test_rates_are_bits_per_second(text: str | int, expected: int) -> None:
     assert parse_rate_bps(text) == expected
 
 
@@ -44,7 +47,7 @@ def test_rates_are_bits_per_second(text, expected):
     ("text", "expected"),
     [("20 ns", 20_000), ("1.5 us", 1_500_000), ("1 µs", 10**6), ("3ms", 3 * 10**9), (0, 0)],
 )
-def test_times_are_picoseconds(text, expected):
+def test_times_are_picoseconds(text: str | int, expected: int) -> None:
     assert parse_time_ps(text) == expected
 
 
@@ -69,7 +72,7 @@ def test_times_are_picoseconds(text, expected):
         (parse_time_ps, "0.1 ps", "is not a whole number of ps"),
     ],
 )
-def test_errors_name_field_and_value(parse, value, fault):
+def test_errors_name_field_and_value(parse: Callable[[Any, str], int], value: Any, fault: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse(value, "the field")
     sentence = str(caught.value)
@@ -79,13 +82,13 @@ def test_errors_name_field_and_value(parse, value, fault):
 
 
 @given(st.integers(min_value=0, max_value=2**63))
-def test_formatting_is_exact(amount):
+def test_formatting_is_exact(amount: int) -> None:
     assert parse_bytes(format_bytes(amount)) == amount
     assert parse_rate_bps(format_rate(amount)) == amount
     assert parse_time_ps(format_time(amount)) == amount
 
 
-def test_formatting_uses_the_unit_people_use():
+def test_formatting_uses_the_unit_people_use() -> None:
     assert format_bytes(2**20) == "1 MiB"
     assert format_bytes(32_000_000) == "32 MB"
     assert format_rate(1600 * 10**9) == "1600 Gb/s"
