@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.params import NetworkParams
-from motifs import Schedule
+from motifs import ArraySchedule, Schedule
 from sst_models import ember, parameters
 from sst_models.networks import PORT_GROUPS, MerlinTopology, max_partitions, merlin_topology, places, present_kinds
 from topologies.base import UNCONNECTED, LinkKind, Topology
@@ -143,6 +144,15 @@ def render(
     return config
 
 
+def check_run(topology: Topology, params: NetworkParams, options: SstOptions) -> None:
+    """Raise ConfigError as `render` of a schedule would for network and parameters; writes nothing."""
+    params.check_against(topology)
+    nothing = np.zeros(0, dtype=np.int64)
+    empty = ArraySchedule(1, np.zeros(2, dtype=np.int64), nothing, nothing, nothing, nothing, np.zeros(1, dtype=np.int64), nothing)
+    values = _values(topology, merlin_topology(topology), ReplayWorkload(empty), params, options)
+    check_values(values, options.version, params)
+
+
 def clean(directory: Path) -> None:
     """Remove what an earlier run left, so that it cannot be taken for the outcome of the next one."""
     shutil.rmtree(directory / RECORDS_DIR, ignore_errors=True)
@@ -203,7 +213,12 @@ def _values(
         checked[named] = {"groups": []}
     statistics: dict[str, list[str]] = {}
     if options.link_statistics:
-        statistics["merlin.hr_router"] = ["send_bit_count", "send_packet_count", "output_port_stalls", "xbar_stalls"]
+        statistics["merlin.hr_router"] = [
+            "send_bit_count",
+            "send_packet_count",
+            "output_port_stalls",
+            "xbar_stalls",
+        ]
         statistics["merlin.linkcontrol"] = ["send_bit_count", "output_port_stalls"]
     values: dict[str, Any] = {
         "router": router,
@@ -383,22 +398,23 @@ def check_values(values: Mapping[str, Any], version: str, params: NetworkParams)
             size = quantity(value, f"{name} of {element}")
             if size < whole:
                 raise ConfigError(
-                    f"{name} of {element} is {value} but must hold a packet of {whole // 8} bytes (in whole "
+                    f"{name} of {element} is {value} but must hold a packet of {whole / 8:.0f} bytes (in whole "
                     "flits); SST would keep the packet for ever."
                 )
     crossbar = quantity(router["xbar_bw"], "xbar_bw of merlin.hr_router")
     for name, value in router.items():
         if name.partition(":")[0] == "link_bw":
-            if quantity(value, f"{name} of merlin.hr_router") > crossbar:
+            rate = quantity(value, f"{name} of merlin.hr_router")
+            if rate > crossbar:
                 raise ConfigError(
                     f"xbar_bw of merlin.hr_router is {router['xbar_bw']} but must be at least {value}, the {name}."
                 )
-    host = quantity(values["network_interface"]["link_bw"], "link_bw of merlin.linkcontrol")
-    ports = [quantity(value, name) for name, value in router.items() if name in ("link_bw:host", "link_bw")]
-    if host < max(ports[-1:], default=0):
+    host = values["network_interface"]["link_bw"]
+    port = next((value for name, value in router.items() if name == "link_bw:host"), router["link_bw"])
+    if quantity(host, "link_bw of merlin.linkcontrol") < quantity(port, "link_bw of merlin.hr_router"):
         raise ConfigError(
-            f"link_bw of merlin.linkcontrol is {values['network_interface']['link_bw']} but must be that of the host "
-            "port: Merlin takes the slower one of both."
+            f"link_bw of merlin.linkcontrol is {host} but must be at least {port}, that of the host port: Merlin "
+            "takes the slower one of both."
         )
 
 
@@ -407,8 +423,6 @@ _PREFIX = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, 
 
 def quantity(text: Any, field: str) -> float:
     """Bits, or bits per second, of a quantity as SST writes it ("8192B", "400Gb/s"); raises ConfigError."""
-    import re
-
     match = re.fullmatch(r"\s*([0-9.]+(?:e\d+)?)\s*(Ki|Mi|Gi|k|M|G|T|)(b|B)(/s)?\s*", str(text))
     if not match:
         raise ConfigError(f"{field} is {text!r} but must be bits or bytes (per second), e.g. 8192B or 400Gb/s.")
@@ -541,7 +555,7 @@ def _workload_name(workload: Workload) -> str:
 
 def _together(topology: Topology) -> str:
     what = {
-        "hxmesh": "a board; the switches of one row or column",
+        "hxmesh": "a board, or the switches of one line",
         "dragonfly": "a group",
         "torus": "a board",
     }

@@ -26,6 +26,16 @@ from workflow.experiment import Experiment, Plan
 HOPS_PER_S = 5e6
 """Packet-hops a second and core: the median of the runs of `table2_quick` on a machine with 2 cores."""
 
+SST_HOPS_PER_S = 1.2e5
+"""The same of SST, serial, with hxmesh.replay on 64 accelerators and messages of 64 KiB."""
+
+SST_START_S = 1.0
+SST_BASE_MEMORY_BYTES = 64 * 2**20
+SST_BYTES_PER_PORT = 8192
+SST_BYTES_PER_PACKET = 512
+SST_BYTES_PER_OPERATION = 128
+"""Process, graph and traffic of SST, rounded up."""
+
 BASIS = (
     f"Basis: {HOPS_PER_S / 1e6:.0f} million packet-hops a second and core, the median of the runs of "
     "table2_quick on a machine with 2 cores; other networks and machines differ by a factor of two."
@@ -80,6 +90,14 @@ def estimate(experiment: Experiment, topology: Topology, schedule: Schedule) -> 
     packets = count_packets(schedule, params)
     packet_hops = round(packets * mean_links(topology, schedule))
     waiting = min(_packets_in_flight(schedule, params, packets), _buffered_packets(topology, params))
+    if experiment.engine == "sst":
+        memory = (
+            SST_BASE_MEMORY_BYTES
+            + topology.num_ports * SST_BYTES_PER_PORT
+            + waiting * SST_BYTES_PER_PACKET
+            + schedule.num_operations * SST_BYTES_PER_OPERATION
+        )
+        return Estimate(packets, packet_hops, memory, SST_START_S + packet_hops / SST_HOPS_PER_S)
     state = (
         schedule.num_ranks * BYTES_PER_RANK + topology.num_ports * BYTES_PER_PORT + waiting * BYTES_PER_PACKET
     )

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import numpy as np
 import yaml
@@ -30,6 +30,7 @@ from workflow.schema import (
     GOAL,
     SCHEMA_VERSION,
     TOPOLOGY_TYPES,
+    EngineName,
     Entry,
     OwnTopology,
     Study,
@@ -60,6 +61,7 @@ class Experiment(BaseModel):
         `bandwidth_bps`, `planes`, `single_plane`, `num_endpoints`, `injection_bps`, `wiring_sha256`.
     motif: `name` and every parameter of the motif; for `goal` the file, its hash and the unit of its
     computations. network: every parameter of the engine except the bandwidths, which belong to the topology.
+    sst: with the engine sst, how it is run.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -71,6 +73,7 @@ class Experiment(BaseModel):
     motif: dict[str, Any]
     network: dict[str, Any]
     seed: int
+    sst: dict[str, Any] | None = None
 
     @property
     def title(self) -> str:
@@ -90,7 +93,8 @@ class Experiment(BaseModel):
 
     def to_json(self) -> str:
         """The text of `experiment.json`, the same for the same experiment."""
-        return json.dumps(self.model_dump(), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+        content = self.model_dump(exclude={"sst"} if self.sst is None else None)
+        return json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
     @classmethod
     def load(cls, path: Path) -> Experiment:
@@ -128,6 +132,9 @@ class Experiment(BaseModel):
             "network": self.network,
             "seed": self.seed,
         }
+        if self.sst is not None:
+            # How many processes and threads work on it makes no difference to what comes out.
+            resolved["sst"] = {key: self.sst[key] for key in self.sst if key not in ("threads", "ranks")}
         return run_id(resolved)
 
     def build_topology(self) -> Topology:
@@ -320,9 +327,17 @@ def load_study(path: Path) -> Study:
     return parse_study(content, str(path))
 
 
-def load_plan(path: Path) -> Plan:
-    """Read a configuration and expand it; raises ConfigError for everything that is wrong with it."""
+def load_plan(path: Path, engine: str | None = None) -> Plan:
+    """Read a configuration and expand it; raises ConfigError for everything that is wrong with it.
+
+    engine: another one than the configuration's. The study is then called after it, so that the results of both
+    stand side by side.
+    """
     study = load_study(path)
+    if engine is not None and engine != study.engine:
+        if engine not in get_args(EngineName):
+            raise unknown_name("engine", engine, get_args(EngineName))
+        study = study.model_copy(update={"engine": engine, "name": f"{study.name}-{engine}"})
     try:
         return expand(study, path)
     except ConfigError as error:
@@ -382,6 +397,7 @@ def _expand_entry(
                         motif=motif_resolved,
                         network=network,
                         seed=seed,
+                        sst=study.sst.model_dump(mode="json") if study.engine == "sst" else None,
                     )
                     experiment = draft.model_copy(update={"run_id": draft.identity()})
                     yield experiment, _row(experiment, entry, values), topology

@@ -26,6 +26,7 @@ from workflow.schema import (
     TOPOLOGY_TYPES,
     Defaults,
     Entry,
+    SstSection,
     Study,
     edge_name,
     motif_key,
@@ -62,7 +63,11 @@ def default_yaml() -> str:
     """Return the study that shows every key."""
     lines = _HEADER.splitlines()
     for name, info in Study.model_fields.items():
-        if name not in ("defaults", "experiments"):
+        if isinstance(info.default, SstSection):
+            lines += [*_comment(info), f"{name}:"]
+            for key, inner in SstSection.model_fields.items():
+                lines += _indent(_key(key, inner, inner.default))
+        elif name not in ("defaults", "experiments"):
             lines += _key(name, info, _SHOWN.get(name, info.default))
     lines += [*_comment(Study.model_fields["defaults"]), "defaults:"]
     lines += _indent(_key("variants", Defaults.model_fields["variants"], Defaults().variants))

@@ -43,6 +43,13 @@ def run_experiment(
 
     Nothing is written if the experiment cannot be built (ConfigError) or is interrupted (KeyboardInterrupt).
     """
+    if experiment.engine == "sst":
+        from workflow.on_sst import run_on_sst
+
+        result = run_on_sst(experiment, run_dir, progress=progress, memory_limit_bytes=memory_limit_bytes)
+        write_if_changed(run_dir / "experiment.json", experiment.to_json())
+        result.save(run_dir)
+        return result
     topology = experiment.build_topology()
     result = engine.run(
         topology,

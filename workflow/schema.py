@@ -543,6 +543,25 @@ class Entry(Section):
         return self.topologies or [cast(TopologyEntry, self.topology)]
 
 
+class SstSection(Section):
+    """How SST is run, where it is the engine."""
+
+    threads: Count = Field(1, description="threads of each process")
+    ranks: Count = Field(1, description="MPI processes")
+    reorder: bool = Field(
+        False, description="put the packets of a pair back into order (ReorderLinkControl in place of LinkControl)"
+    )
+    parameters: dict[str, dict[str, str | int | float]] = Field(
+        {},
+        description="further parameters of SST's elements, on top of those that follow from the network, e.g. "
+        "{merlin.hr_router: {oql_track_port: true}}",
+    )
+
+
+EngineName = Literal["packet", "sst"]
+"""Simulators: the embedded packet engine, or SST."""
+
+
 class Study(Section):
     """A study: experiments and the tables they make."""
 
@@ -552,7 +571,8 @@ class Study(Section):
     kind: Kind = Field("generic", description="which tables and figures the results make")
     description: str = Field("", description="one sentence for the report")
     cluster: Cluster = Field("small", description="size of the Table 2 networks")
-    engine: Literal["packet"] = Field("packet", description="simulator")
+    engine: EngineName = Field("packet", description="simulator: packet (embedded) or sst (installed SST)")
+    sst: SstSection = Field(SstSection(), description="how SST is run, where it is the engine")
     seeds: list[Annotated[int, Field(ge=0)]] = Field(
         [0], min_length=1, description="one run of each experiment per seed"
     )
@@ -621,12 +641,14 @@ __all__ = [
     "GOAL_PARAMETERS",
     "SCHEMA_VERSION",
     "TOPOLOGY_TYPES",
+    "EngineName",
     "Entry",
     "Kind",
     "MotifSection",
     "NetworkSection",
     "OwnTopology",
     "Section",
+    "SstSection",
     "Study",
     "TopologyEntry",
     "edge_name",

@@ -15,7 +15,7 @@ from workflow.cli import EXIT_RUN
 def register(app: typer.Typer) -> None:
     """Add the command to `app`."""
     app.command(
-        epilog="Examples: `hxmesh run table2_quick --jobs 2`, `hxmesh run my_study.yaml`, "
+        epilog="Examples: `hxmesh run table2_quick --jobs 2`, `hxmesh run my_study.yaml --engine sst`, "
         "`hxmesh run --experiment results/my_study/runs/0123456789ab/experiment.json`"
     )(run)
 
@@ -40,6 +40,13 @@ def run(
             metavar="DIR", help="Where the results of studies go, each into a directory of its name."
         ),
     ] = Path("results"),
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Simulator in place of the study's own: packet or sst. The results go to <study>-<engine>.",
+        ),
+    ] = None,
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Runs at the same time (default: one per core).")
     ] = None,
@@ -67,12 +74,14 @@ def run(
     if (config is None) == (experiment is None):
         raise ConfigError("run takes either a CONFIG or --experiment FILE.")
     if experiment is not None:
+        if engine is not None:
+            raise ConfigError(f"--engine is {engine!r} but only goes with CONFIG; an experiment has its own.")
         return _run_experiment(experiment, out, log, memory_limit)
     for option, value in (("--out", out), ("--log", log), ("--memory-limit", memory_limit)):
         if value is not None:
             raise ConfigError(f"{option} is {str(value)!r} but only goes with --experiment.")
     assert config is not None
-    return _run_study(config, results, jobs or available_cores(), prepare, report)
+    return _run_study(config, engine, results, jobs, prepare, report)
 
 
 def available_cores() -> int:
@@ -96,14 +105,23 @@ def _run_experiment(path: Path, out: Path | None, log: Path | None, memory_limit
     return 0 if result.complete else EXIT_RUN
 
 
-def _run_study(config: str, results: Path, jobs: int, prepare: bool, report: bool) -> int:
+def _run_study(
+    config: str, engine: str | None, results: Path, jobs: int | None, prepare: bool, report: bool
+) -> int:
     from workflow.cli.display import PlanDisplay
     from workflow.experiment import find_config, load_plan
     from workflow.runner import run_plan
 
     path = find_config(config)
-    plan = load_plan(path)
+    plan = load_plan(path, engine)
+    # A run on SST may take several cores by itself.
+    each = plan.study.sst.threads * plan.study.sst.ranks if plan.study.engine == "sst" else 1
+    jobs = jobs or max(1, available_cores() // each)
     directory = results / plan.study.name
+    if plan.study.engine == "sst":
+        from workflow import on_sst
+
+        on_sst.check(plan, installed=not prepare)
     if prepare:
         plan.check()
         plan.prepare(directory)

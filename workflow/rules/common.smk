@@ -25,6 +25,23 @@ def run_estimate(run):
     return estimate_run(PLAN, run)
 
 
+def run_tasks(wildcards):
+    """MPI processes of a run on SST."""
+    sst = PLAN.experiments[wildcards.run].sst
+    return sst["ranks"] if sst else 1
+
+
+def run_cpus_per_task(wildcards):
+    """Threads of each of them."""
+    sst = PLAN.experiments[wildcards.run].sst
+    return sst["threads"] if sst else 1
+
+
+def run_threads(wildcards):
+    """Cores that a run keeps busy."""
+    return run_tasks(wildcards) * run_cpus_per_task(wildcards)
+
+
 def run_memory_mb(wildcards):
     return run_estimate(wildcards.run).memory_mb
 

@@ -11,10 +11,12 @@ rule run:
     retries: 0
     conda:
         "../envs/hxmesh.yaml"
-    threads: 1
+    threads: run_threads
     resources:
         mem_mb=run_memory_mb,
         runtime=run_minutes,
+        tasks=run_tasks,
+        cpus_per_task=run_cpus_per_task,
     params:
         engine_version=PLAN.engine_version,
     shell:
