@@ -1,6 +1,7 @@
 """Upper bounds on what any routing and any schedule can reach on a network.
 
-Closed forms for networks of any size, and the exact maximum concurrent flow of small ones.
+Closed forms for networks of any size, and the exact maximum concurrent flow of small ones. `routing_bound` is
+narrower: what a fixed routing leaves of it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.sparse import coo_array
 
+from topologies._routing import Routing
 from topologies.base import Topology
 from topologies.errors import ConfigError, require
 from topologies.metrics import average_distance_hops, cut_bandwidth_bps, host_hops
@@ -83,6 +85,42 @@ def allreduce_bound(topology: Topology) -> Bound:
         if 0 < topology.router_endpoints[side].sum() < n:
             limits[name] = cut_bandwidth_bps(topology, side) / peak
     return _least(limits)
+
+
+def routing_bound(topology: Topology) -> float:
+    """Upper bound on the alltoall bandwidth with the routing of `topology`, percent of injection.
+
+    Follows every pair of accelerators and counts the pairs on each link; the link with most of them for its
+    bandwidth limits. Takes seconds at 1,000 accelerators, growing with their square.
+
+    Raises ConfigError for fewer than two accelerators, and for a routing that has a choice of ports.
+    """
+    n, injection = topology.num_endpoints, topology.injection_bps
+    require(n >= 2, f"num_endpoints of {topology.name}", n, "at least 2 for an alltoall")
+    spec = topology.routing
+    routing = Routing(spec.family, spec.params, {name: table.tolist() for name, table in spec.tables.items()})
+    offset, peer, router = (
+        array.tolist() for array in (topology.port_offset, topology.port_peer, topology.port_router)
+    )
+    hosts = list(zip(topology.endpoint_router.tolist(), topology.endpoint_port.tolist(), strict=True))
+    pairs = [0] * topology.num_ports
+    for src in range(n):
+        for dst in range(n):
+            (at, port), vc = hosts[src], 0
+            while src != dst:
+                (port, vc), *others = routing.candidates(at, port, vc, src, dst)
+                if others:
+                    raise ConfigError(f"The routing of {topology.name} chooses between ports on the way.")
+                out = offset[at] + port
+                if peer[out] < 0:
+                    break
+                pairs[out] += 1
+                at = router[peer[out]]
+                port = peer[out] - offset[at]
+    load = np.array(pairs)
+    used = load > 0
+    links = topology.port_bandwidth_bps[used] * (n - 1) / (load[used] * injection)
+    return 100 * float(links.min(initial=1.0))
 
 
 def max_concurrent_flow(topology: Topology, *, max_endpoints: int = 128) -> float:

@@ -51,7 +51,7 @@ class FatTree(Topology):
     Switches are numbered level by level from the leaves; a switch has its down ports first, then its up
     ports. Endpoint e is at leaf e // d0, port e % d0. Parallel cables to one child are neighbouring ports
     of the upper switch. Routing goes up by destination modulo ports, or to the port with most credits with
-    `adaptive`.
+    `adaptive`, and down parallel cables by the number of the one it came up by.
     """
 
     def __init__(

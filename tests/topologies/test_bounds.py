@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topologies import ConfigError, Dragonfly, FatTree, HxMesh, HyperX2D, LinkKind, Topology, Torus2D, catalog
-from topologies.bounds import allreduce_bound, alltoall_bound, max_concurrent_flow
+from topologies.bounds import allreduce_bound, alltoall_bound, max_concurrent_flow, routing_bound
 
 SIDE = st.integers(1, 3)
 TINY_NETWORKS = st.one_of(
@@ -123,6 +123,36 @@ def test_allreduce_is_bound_by_the_links_of_accelerators_that_lack_some() -> Non
     assert bound.percent == pytest.approx(50)
 
 
+@pytest.mark.parametrize(
+    ("network", "percent"),
+    [
+        # Every uplink carries 2 of the 4 accelerators of a leaf to the other 12.
+        (FatTree.from_shape("4,2:4"), 100 * 15 / 24),
+        (FatTree.clos(64, radix=16, leaf_down=8, leaf_up=8), 100),
+        (FatTree.clos(96, radix=16, leaf_down=12, leaf_up=4), 100 * 95 / (3 * 84)),
+        # A ring of 5 both ways: a link carries the 3 pairs that are one or two hops apart.
+        (Torus2D(5, 2), 100 * 9 * 400 / 1600 / 6),
+    ],
+    ids=lambda value: value.name if isinstance(value, Topology) else "",
+)
+def test_bound_of_a_fixed_routing_by_hand(network: Topology, percent: float) -> None:
+    assert routing_bound(network) == pytest.approx(percent)
+    assert routing_bound(network) <= alltoall_bound(network).percent * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("name", "pairs"), [("fattree50", 2520), ("fattree75", 5406)])
+def test_uneven_leaves_lose_by_their_routing(name: str, pairs: int) -> None:
+    """22 or 13 uplinks on 9 or 5 spines: 2 or 3 cables to each, which all carry the same traffic down."""
+    network = catalog.table2(name, variant="as-costed")
+    assert routing_bound(network) == pytest.approx(100 * (network.num_endpoints - 1) / pairs)
+
+
+@pytest.mark.parametrize("network", [HxMesh(2, 2, 2, 2), FatTree.clos(128, adaptive=True)])
+def test_a_routing_with_a_choice_has_no_fixed_bound(network: Topology) -> None:
+    with pytest.raises(ConfigError, match="chooses between ports"):
+        routing_bound(network)
+
+
 def test_bounds_scale_with_the_links() -> None:
     network = Torus2D(4, 4)
     faster = network.with_bandwidth({kind: 800 * 10**9 for kind in LinkKind if kind is not LinkKind.HOST})
@@ -139,3 +169,5 @@ def test_sizes_that_have_no_answer_are_refused() -> None:
         allreduce_bound(FatTree.clos(1))
     with pytest.raises(ConfigError, match="at least 2"):
         alltoall_bound(FatTree.clos(1))
+    with pytest.raises(ConfigError, match="at least 2"):
+        routing_bound(FatTree.clos(1))

@@ -9,7 +9,7 @@ import pytest
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from topologies import Dragonfly, FatTree, HxMesh, HyperX2D, Topology, Torus2D
+from topologies import Dragonfly, FatTree, HxMesh, HyperX2D, LinkKind, Topology, Torus2D
 from topologies._routing import Routing
 from topologies.base import UNCONNECTED
 from topologies.metrics import router_hops
@@ -157,6 +157,25 @@ def test_shortest_routes(name: str, detour: int) -> None:
             ]
             excess = min(last) - fewest[topology.endpoint_router[dst]]
             assert 0 <= excess <= detour
+
+
+@pytest.mark.parametrize(("leaf_down", "leaf_up", "leaves"), [(8, 8, 8), (12, 4, 8), (11, 5, 8), (7, 6, 5)])
+def test_parallel_cables_share_what_goes_from_leaf_to_leaf(leaf_down: int, leaf_up: int, leaves: int) -> None:
+    """Also where the two leaves have different numbers of cables to a spine, as in the last two trees."""
+    network = FatTree.clos(leaf_down * leaves, radix=16, leaf_down=leaf_down, leaf_up=leaf_up)
+    routing = routing_of(network)
+    uplinks = np.flatnonzero(network.port_kind == LinkKind.UPLINK).tolist()
+    for src in range(0, network.num_endpoints, leaf_down):
+        for leaf in set(range(leaves)) - {src // leaf_down}:
+            used = dict.fromkeys(uplinks, 0)
+            for dst in range(leaf * leaf_down, (leaf + 1) * leaf_down):
+                for _, (out, _), _ in steps(network, routing, src, dst):
+                    if out in used:
+                        used[out] += 1
+            for spine in range(leaves, network.num_routers):
+                ports = range(network.port_offset[spine], network.port_offset[spine + 1])
+                down = [used[out] for out in ports if network.port_router[network.port_peer[out]] == leaf]
+                assert max(down) - min(down) <= 1
 
 
 def test_routing_names_what_is_missing() -> None:

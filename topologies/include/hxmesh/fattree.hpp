@@ -15,7 +15,8 @@ namespace hxmesh {
 /// port for the one with most credits once less than half of its output buffer is free (Merlin's default threshold).
 /// In costed trees the last pod may have fewer uplinks than there are top switches; a port whose switch does not
 /// reach the destination is passed over.
-/// Down: the ports to the child that holds the destination's leaf; parallel ones are shared out by destination.
+/// Down: the ports to the child that holds the destination's leaf; of parallel ones (Merlin's trees have none) the one
+/// with the number of the one that the packet came up by.
 /// Up, then down has no cyclic dependency, so one virtual channel does.
 class FatTreeRouting {
   public:
@@ -44,6 +45,13 @@ class FatTreeRouting {
             t_.last_leaf.size() != n || t_.child_span.size() != n || t_.child_offset.size() != n + 1 ||
             t_.up_switch_offset.size() != n + 1)
             throw std::invalid_argument("fat tree tables must have one entry per switch");
+        cable_offset_.resize(n);
+        for (std::size_t s = 0; s < n; ++s) {
+            cable_offset_[s] = cable_.size();
+            for (std::int32_t c = t_.child_offset[s]; c < t_.child_offset[s + 1]; ++c)
+                for (std::int32_t k = 0; k < t_.child_count[c]; ++k)
+                    cable_.push_back(static_cast<std::uint16_t>(k));
+        }
         some_up_is_partial_.resize(n, 0);
         for (std::size_t s = 0; s < n; ++s)
             for (std::int32_t i = t_.up_switch_offset[s]; i < t_.up_switch_offset[s + 1]; ++i)
@@ -59,13 +67,7 @@ class FatTreeRouting {
             if (t_.level[s] == 0) return {static_cast<std::uint16_t>(within), 0};
             const std::size_t c = child(s, leaf);
             const auto links = static_cast<std::uint32_t>(t_.child_count[c]);
-            std::uint32_t pick = 0;
-            if (links > 1) {
-                // D-mod-k sends a switch every (up_ports / links)-th destination of a leaf, or all of them where the
-                // wiring is staggered: taking the quotient uses parallel links evenly in both cases.
-                const std::uint32_t stride = std::max(1u, static_cast<std::uint32_t>(t_.up_ports[leaf]) / links);
-                pick = within / stride % links;
-            }
+            const std::uint32_t pick = links > 1 ? parallel(q, leaf, within, links) % links : 0;
             return {static_cast<std::uint16_t>(static_cast<std::uint32_t>(t_.child_first_port[c]) + pick), 0};
         }
         const auto ups = static_cast<std::uint32_t>(t_.up_ports[s]);
@@ -102,6 +104,20 @@ class FatTreeRouting {
     }
 
   private:
+    /// Which of `links` parallel cables leads down to the child that holds `leaf`, modulo `links`.
+    [[nodiscard]] std::uint32_t parallel(const RouteQuery &q, std::uint32_t leaf, std::uint32_t within,
+                                         std::uint32_t links) const {
+        const auto ups = static_cast<std::uint32_t>(t_.up_ports[leaf]);
+        // Where the packet turns it keeps the number of its cable: the sources' uplinks are evenly used, so the cables
+        // down are. The leaves may have different numbers of cables here; one further for each round of the
+        // destinations round the uplinks, the longer side's surplus falls on all of the shorter side's.
+        if (q.in_port < static_cast<std::uint32_t>(t_.down_ports[q.router]))
+            return cable_[cable_offset_[q.router] + q.in_port] + within / ups;
+        // Further down a switch has every (ups / links)-th destination of a leaf, or all of them where the wiring is
+        // staggered: taking the quotient uses parallel cables evenly in both cases.
+        return within / std::max(1u, ups / links);
+    }
+
     [[nodiscard]] bool is_below(std::uint32_t s, std::uint32_t leaf) const {
         return leaf >= static_cast<std::uint32_t>(t_.first_leaf[s]) &&
                leaf <= static_cast<std::uint32_t>(t_.last_leaf[s]);
@@ -129,6 +145,8 @@ class FatTreeRouting {
     bool adaptive_;
     Tables t_;
     std::vector<std::uint8_t> some_up_is_partial_;
+    std::vector<std::size_t> cable_offset_; // [switches] where the down ports of one start in cable_
+    std::vector<std::uint16_t> cable_;      // number of each down port among those to the same child
 };
 
 } // namespace hxmesh
