@@ -89,52 +89,38 @@ def _check(study: Study, runs: pd.DataFrame, results_dir: Path) -> pd.DataFrame:
 
 def _table2(study: Study, runs: pd.DataFrame, results_dir: Path) -> _Built:
     frame = table2.build(runs)
-    pictures = [
-        figures.table2(part, cluster, results_dir / "figures", _stem("table2", cluster, frame))
-        for cluster, part in by_cluster(frame)
-    ]
+    pictures = _pictures(figures.table2, "table2", frame, results_dir)
     return _Built("table2.csv", frame[list(table2.SCHEMA.columns)], table2.tables(study, frame), pictures)
 
 
 def _alltoall(study: Study, runs: pd.DataFrame, results_dir: Path) -> _Built:
     frame = sweeps.build_alltoall(runs)
-    pictures = [
-        figures.alltoall(part, cluster, results_dir / "figures", _stem(study.name, cluster, frame))
-        for cluster, part in by_cluster(frame)
-    ]
+    pictures = _pictures(figures.alltoall, study.name, frame, results_dir)
     columns = list(sweeps.ALLTOALL_SCHEMA.columns)
     return _Built(f"{study.name}.csv", frame[columns], sweeps.tables(study, frame), pictures)
 
 
 def _allreduce(study: Study, runs: pd.DataFrame, results_dir: Path) -> _Built:
     frame = sweeps.build_allreduce(runs)
-    pictures = [
-        figures.allreduce(part, cluster, results_dir / "figures", _stem(study.name, cluster, frame))
-        for cluster, part in by_cluster(frame)
-    ]
+    pictures = _pictures(figures.allreduce, study.name, frame, results_dir)
     columns = list(sweeps.ALLREDUCE_SCHEMA.columns)
     return _Built(f"{study.name}.csv", frame[columns], sweeps.tables(study, frame), pictures)
 
 
 def _permutation(study: Study, runs: pd.DataFrame, results_dir: Path) -> _Built:
     frame, accelerators = permutation.build(results_dir, runs)
-    pictures = [
-        figures.permutation(
-            part,
-            accelerators[accelerators["cluster"] == cluster],
-            cluster,
-            results_dir / "figures",
-            _stem(study.name, cluster, frame),
-        )
-        for cluster, part in by_cluster(frame)
-    ]
+
+    def draw(part: pd.DataFrame, cluster: str, directory: Path, stem: str) -> render.Picture:
+        own = accelerators[accelerators["cluster"] == cluster]
+        return figures.permutation(part, own, cluster, directory, stem)
+
     parquet = io.BytesIO()
     accelerators.to_parquet(parquet, index=False, compression="zstd")
     return _Built(
         f"{study.name}.csv",
         frame[list(permutation.SCHEMA.columns)],
         permutation.tables(study, frame),
-        pictures,
+        _pictures(draw, study.name, frame, results_dir),
         {"per_accelerator.parquet": parquet.getvalue()},
     )
 
@@ -152,8 +138,18 @@ _BUILDERS: dict[str, Callable[[Study, pd.DataFrame, Path], _Built]] = {
 }
 
 
-def _stem(name: str, cluster: str, frame: pd.DataFrame) -> str:
-    return name if frame["cluster"].nunique() == 1 else f"{name}-{cluster or 'own'}"
+def _pictures(
+    draw: Callable[[pd.DataFrame, str, Path, str], render.Picture],
+    name: str,
+    frame: pd.DataFrame,
+    results_dir: Path,
+) -> list[render.Picture]:
+    """A picture of each cluster of a table, the cluster in its file's name where there are several."""
+    only = frame["cluster"].nunique() == 1
+    return [
+        draw(part, cluster, results_dir / "figures", name if only else f"{name}-{cluster or 'own'}")
+        for cluster, part in by_cluster(frame)
+    ]
 
 
 def _runs_table(runs: pd.DataFrame) -> render.Table:

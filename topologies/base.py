@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -293,8 +293,20 @@ def grid_halves(topology: Topology) -> dict[str, Bool]:
     return cuts
 
 
+class WiringFields(TypedDict):
+    """The fields of a Topology that `Wiring` makes."""
+
+    num_endpoints: int
+    num_routers: int
+    port_offset: Int64
+    port_peer: Int32
+    port_kind: UInt8
+    endpoint_router: Int32
+    endpoint_port: Int32
+
+
 class Wiring:
-    """Cables put into numbered ports; makes the arrays of a Topology. Only used while building.
+    """Cables and endpoints put into numbered ports; makes `fields` of a Topology. Only used while building.
 
     Raises ConfigError when a port gets two cables.
     """
@@ -306,6 +318,20 @@ class Wiring:
         require(ports < 2**31, "the number of ports", ports, "below 2**31")
         self.port_peer: Int32 = np.full(ports, -1, dtype=np.int32)
         self.port_kind: UInt8 = np.full(ports, UNCONNECTED, dtype=np.uint8)
+        self.endpoint_router: Int32 = np.zeros(0, dtype=np.int32)
+        self.endpoint_port: Int32 = np.zeros(0, dtype=np.int32)
+
+    def fields(self) -> WiringFields:
+        """What has been wired, for the constructor of a Topology."""
+        return {
+            "num_endpoints": self.endpoint_router.size,
+            "num_routers": self.port_offset.size - 1,
+            "port_offset": self.port_offset,
+            "port_peer": self.port_peer,
+            "port_kind": self.port_kind,
+            "endpoint_router": self.endpoint_router,
+            "endpoint_port": self.endpoint_port,
+        }
 
     def link(
         self,
@@ -325,11 +351,12 @@ class Wiring:
         self.port_peer[near] = far
         self.port_peer[far] = near
 
-    def hosts(self, router: AnyInt, port: AnyInt | int) -> tuple[Int32, Int32]:
-        """Endpoints at (`router`, `port`), in rank order; returns `endpoint_router` and `endpoint_port`."""
+    def hosts(self, router: AnyInt, port: AnyInt | int) -> None:
+        """The next endpoints, in rank order, at (`router`, `port`): arrays that broadcast."""
         routers, ports = np.broadcast_arrays(np.asarray(router), np.asarray(port))
         self._plug(self.port_offset[routers] + ports, np.uint8(LinkKind.HOST))
-        return routers.astype(np.int32), ports.astype(np.int32)
+        self.endpoint_router = np.concatenate([self.endpoint_router, routers.ravel().astype(np.int32)])
+        self.endpoint_port = np.concatenate([self.endpoint_port, ports.ravel().astype(np.int32)])
 
     def _plug(self, ports: AnyInt, kinds: UInt8 | np.uint8) -> None:
         before = np.count_nonzero(self.port_kind == UNCONNECTED)

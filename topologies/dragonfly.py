@@ -84,7 +84,7 @@ class Dragonfly(Topology):
         routers = a * g
         wiring = Wiring(np.full(routers, p + a - 1 + h, dtype=np.int64))
         endpoints = np.arange(routers * p)
-        endpoint_router, endpoint_port = wiring.hosts(endpoints // p, endpoints % p)
+        wiring.hosts(endpoints // p, endpoints % p)
         low, high = np.triu_indices(a, k=1)
         base = a * np.arange(g)[:, None]
         wiring.link(base + low, p + high - 1, base + high, p + low, LinkKind.LOCAL)
@@ -95,13 +95,7 @@ class Dragonfly(Topology):
 
         super().__init__(
             name=f"Dragonfly of {g} groups of {a} routers with {p} accelerators",
-            num_endpoints=routers * p,
-            num_routers=routers,
-            port_offset=wiring.port_offset,
-            port_peer=wiring.port_peer,
-            port_kind=wiring.port_kind,
-            endpoint_router=endpoint_router,
-            endpoint_port=endpoint_port,
+            **wiring.fields(),
             bandwidth_bps=merged_bandwidth_bps(),
             planes=4,
             merged_planes=4,

@@ -82,7 +82,7 @@ class FatTree(Topology):
         up_switch = []
         wiring = Wiring(down + up)
         endpoint = np.arange(endpoints)
-        endpoint_router, endpoint_port = wiring.hosts(endpoint // leaf_down, endpoint % leaf_down)
+        wiring.hosts(endpoint // leaf_down, endpoint % leaf_down)
         for number, level in enumerate(levels, start=1):
             switches = slice(int(first[number]), int(first[number + 1]))
             first_leaf[switches] = level.group * level.group_leaves
@@ -112,13 +112,7 @@ class FatTree(Topology):
 
         super().__init__(
             name=name,
-            num_endpoints=endpoints,
-            num_routers=routers,
-            port_offset=wiring.port_offset,
-            port_peer=wiring.port_peer,
-            port_kind=wiring.port_kind,
-            endpoint_router=endpoint_router,
-            endpoint_port=endpoint_port,
+            **wiring.fields(),
             bandwidth_bps=merged_bandwidth_bps(),
             planes=4,
             merged_planes=4,

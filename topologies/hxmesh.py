@@ -125,7 +125,7 @@ class HxMesh(Topology):
                 ]
             )
         )
-        endpoint_router, endpoint_port = wiring.hosts(np.arange(accelerators), HOST_PORT)
+        wiring.hosts(np.arange(accelerators), HOST_PORT)
         wiring.link(rank[..., :-1], EAST, rank[..., 1:], WEST, LinkKind.BOARD)
         wiring.link(rank[:, :, :-1, :], SOUTH, rank[:, :, 1:, :], NORTH, LinkKind.BOARD)
         # [line, board] accelerators at the two edges of each board
@@ -136,13 +136,7 @@ class HxMesh(Topology):
 
         super().__init__(
             name=f"HxMesh of {x}x{y} boards of {a}x{b}",
-            num_endpoints=accelerators,
-            num_routers=len(wiring.port_offset) - 1,
-            port_offset=wiring.port_offset,
-            port_peer=wiring.port_peer,
-            port_kind=wiring.port_kind,
-            endpoint_router=endpoint_router,
-            endpoint_port=endpoint_port,
+            **wiring.fields(),
             bandwidth_bps=mesh_bandwidth_bps(),
             planes=4,
             routing=RoutingSpec("hxmesh", {"a": a, "b": b, "x": x, "y": y, "radix": radix}),

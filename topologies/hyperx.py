@@ -38,19 +38,13 @@ class HyperX2D(Topology):
         require(accelerators >= 2, "columns*rows of a HyperX", accelerators, "at least 2")
         grid = np.arange(accelerators, dtype=np.int32).reshape(rows, columns)
         wiring = Wiring(np.full(accelerators, columns + rows - 1, dtype=np.int64))
-        endpoint_router, endpoint_port = wiring.hosts(np.arange(accelerators), columns + rows - 2)
+        wiring.hosts(np.arange(accelerators), columns + rows - 2)
         for lines, first_port, kind in ((grid, 0, LinkKind.ROW), (grid.T, columns - 1, LinkKind.COLUMN)):
             low, high = np.triu_indices(lines.shape[1], k=1)
             wiring.link(lines[:, low], first_port + high - 1, lines[:, high], first_port + low, kind)
         super().__init__(
             name=f"direct HyperX of {columns}x{rows}",
-            num_endpoints=accelerators,
-            num_routers=accelerators,
-            port_offset=wiring.port_offset,
-            port_peer=wiring.port_peer,
-            port_kind=wiring.port_kind,
-            endpoint_router=endpoint_router,
-            endpoint_port=endpoint_port,
+            **wiring.fields(),
             bandwidth_bps=mesh_bandwidth_bps(),
             planes=4,
             routing=RoutingSpec("hyperx", {"size0": columns, "size1": rows}),

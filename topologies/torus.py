@@ -45,7 +45,7 @@ class Torus2D(Topology):
         accelerators = columns * rows
         grid = np.arange(accelerators, dtype=np.int32).reshape(rows, columns)
         wiring = Wiring(np.full(accelerators, 5, dtype=np.int64))
-        endpoint_router, endpoint_port = wiring.hosts(np.arange(accelerators), HOST_PORT)
+        wiring.hosts(np.arange(accelerators), HOST_PORT)
         for axis, (plus, minus), kind in (
             (1, (PLUS_X, MINUS_X), LinkKind.ROW),
             (0, (PLUS_Y, MINUS_Y), LinkKind.COLUMN),
@@ -59,13 +59,7 @@ class Torus2D(Topology):
             )
         super().__init__(
             name=f"torus of {columns}x{rows}",
-            num_endpoints=accelerators,
-            num_routers=accelerators,
-            port_offset=wiring.port_offset,
-            port_peer=wiring.port_peer,
-            port_kind=wiring.port_kind,
-            endpoint_router=endpoint_router,
-            endpoint_port=endpoint_port,
+            **wiring.fields(),
             bandwidth_bps=mesh_bandwidth_bps(),
             planes=4,
             routing=RoutingSpec("torus", {"size0": columns, "size1": rows, "balanced": int(balanced)}),

@@ -34,7 +34,7 @@ def one_way_ring(nodes: int) -> Topology:
     """
     wiring = Wiring(np.full(nodes, 5))
     router = np.arange(nodes)
-    endpoint_router, endpoint_port = wiring.hosts(np.repeat(router, HOSTS), np.tile([0, 3, 4], nodes))
+    wiring.hosts(np.repeat(router, HOSTS), np.tile([0, 3, 4], nodes))
     wiring.link(router, NEXT, np.roll(router, -1), PREVIOUS, LinkKind.ROW)
     tables = {
         "group_link_offset": np.arange(nodes * nodes + 1, dtype=np.int32),
@@ -43,13 +43,7 @@ def one_way_ring(nodes: int) -> Topology:
     }
     topology = Topology(
         name="ring without dateline",
-        num_endpoints=HOSTS * nodes,
-        num_routers=nodes,
-        port_offset=wiring.port_offset,
-        port_peer=wiring.port_peer,
-        port_kind=wiring.port_kind,
-        endpoint_router=endpoint_router,
-        endpoint_port=endpoint_port,
+        **wiring.fields(),
         bandwidth_bps=mesh_bandwidth_bps(),
         planes=1,
         routing=RoutingSpec("dragonfly", {"p": HOSTS, "a": 1, "g": nodes, "balanced": 0}, tables),

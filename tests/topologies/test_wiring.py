@@ -109,17 +109,11 @@ def test_a_topology_cannot_be_changed() -> None:
 def own_network(**changes: object) -> Topology:
     """Three switches in a row with one endpoint each, put together by hand."""
     wiring = Wiring(np.array([2, 3, 2]))
-    router, port = wiring.hosts(np.arange(3), 0)
+    wiring.hosts(np.arange(3), 0)
     wiring.link(np.array([0, 1]), np.array([1, 2]), np.array([1, 2]), np.array([1, 1]), LinkKind.LOCAL)
     fields: dict[str, object] = {
         "name": "own",
-        "num_endpoints": 3,
-        "num_routers": 3,
-        "port_offset": wiring.port_offset,
-        "port_peer": wiring.port_peer,
-        "port_kind": wiring.port_kind,
-        "endpoint_router": router,
-        "endpoint_port": port,
+        **wiring.fields(),
         "bandwidth_bps": mesh_bandwidth_bps(),
         "planes": 1,
         "routing": RoutingSpec("own"),
