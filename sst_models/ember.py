@@ -23,7 +23,8 @@ _REFUSED = {
     "BFS": "it needs Firefly's SHMEM",
 }
 
-# Grids that must have as many places as there are ranks; Ember asserts or hangs otherwise (sst-elements 2323).
+# Grids that must have as many places as there are ranks; Ember asserts or hangs otherwise (sst-elements
+# 2323).
 _GRIDS = {
     "Halo2D": ("sizex", "sizey"),
     "Halo2DNBR": ("sizex", "sizey"),
@@ -78,14 +79,15 @@ def names(version: str) -> list[str]:
 
 
 def check(motifs: list[Motif], ranks: int, version: str) -> None:
-    """Raise ConfigError for a job that Ember would misunderstand: unknown motifs or arguments, wrong grids."""
+    """Raise ConfigError for a job that Ember would misunderstand: unknown names, wrong grids."""
     if not motifs:
         raise ConfigError("the list of Ember's motifs is empty but must have at least one.")
     for motif in motifs:
         _check_one(motif, ranks, version)
     if motifs[0].name != "Init" or motifs[-1].name != "Fini":
         raise ConfigError(
-            f"the motifs of an Ember job are {', '.join(motif.name for motif in motifs)} but must begin with Init "
+            f"the motifs of an Ember job are {', '.join(motif.name for motif in motifs)} but must begin "
+            f"with Init "
             "and end with Fini."
         )
 
@@ -103,7 +105,9 @@ def _check_one(motif: Motif, ranks: int, version: str) -> None:
     for key, value in motif.arguments.items():
         if key not in known_arguments:
             near = difflib.get_close_matches(key, known_arguments, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known_arguments) or 'none'}."
+            hint = (
+                f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known_arguments) or 'none'}."
+            )
             raise ConfigError(f"Ember's {motif.name} has the argument {key!r} but does not know it; {hint}")
         if re.search(r"[\s=]", value):
             raise ConfigError(
@@ -122,7 +126,8 @@ def _check_one(motif: Motif, ranks: int, version: str) -> None:
             product *= int(motif.arguments[key])
         if product and product != ranks:
             raise ConfigError(
-                f"{'*'.join(grid)} of Ember's {motif.name} is {product} but must be {ranks}, the ranks of the job."
+                f"{'*'.join(grid)} of Ember's {motif.name} is {product} but must be {ranks}, the ranks of "
+                f"the job."
             )
 
 

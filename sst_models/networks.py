@@ -28,8 +28,8 @@ class MerlinTopology:
     """A topology subcomponent of `merlin.hr_router`.
 
     element: its name. parameters: the same in every router. first_router: further ones of router 0 only.
-    group_of: name that the element gives to the ports of a kind, where it gives any; such kinds can have their
-    own bandwidth. adaptive: packets of one pair may take several routes.
+    group_of: name that the element gives to the ports of a kind, where it gives any; such kinds can have
+    their own bandwidth. adaptive: packets of one pair may take several routes.
     """
 
     element: str
@@ -78,7 +78,8 @@ def _fattree(topology: Topology) -> MerlinTopology:
     if not same:
         raise _refuse(
             topology,
-            f"merlin.fattree wires a tree of the shape {shape} with one cable between a switch and each of its "
+            f"merlin.fattree wires a tree of the shape {shape} with one cable between a switch and each "
+            f"of its "
             "parents, and this one is wired otherwise",
         )
     algorithm = "adaptive" if adaptive else "deterministic"
@@ -89,7 +90,9 @@ def _fattree(topology: Topology) -> MerlinTopology:
 def _dragonfly(topology: Topology) -> MerlinTopology:
     params = topology.routing.params
     if params["balanced"]:
-        raise _refuse(topology, "merlin.dragonfly chooses the global link by the source alone (balanced: false)")
+        raise _refuse(
+            topology, "merlin.dragonfly chooses the global link by the source alone (balanced: false)"
+        )
     p, a, g = params["p"], params["a"], params["g"]
     offset = topology.routing.tables["group_link_offset"].astype(np.int64)
     links = set((np.diff(offset).reshape(g, g)[~np.eye(g, dtype=np.bool_)]).tolist())
@@ -98,8 +101,8 @@ def _dragonfly(topology: Topology) -> MerlinTopology:
     n = links.pop()
     if not _same_wiring(topology, Dragonfly(p, a, n, g)):
         raise _refuse(topology, "its global links are not wired as merlin.dragonfly wires them")
-    # Group 0 says for each global port which cable it holds: number of the cable of a pair * (groups - 1) + the
-    # other group, the own one not counted. All groups are alike ("absolute" links).
+    # Group 0 says for each global port which cable it holds: number of the cable of a pair * (groups - 1) +
+    # the other group, the own one not counted. All groups are alike ("absolute" links).
     h = -(-n * (g - 1) // a)
     first = p + a - 1
     cables = np.full(a * h, -1, dtype=np.int64)

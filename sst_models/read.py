@@ -15,7 +15,7 @@ import pandas as pd
 
 from engine.params import NetworkParams
 from engine.result import RunResult, rank_table
-from topologies.base import LinkKind, Topology
+from topologies.base import Topology
 from topologies.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -30,7 +30,8 @@ _UNITS_PS = {"fs": 1e-3, "ps": 1.0, "ns": 1e3, "us": 1e6, "ms": 1e9, "s": 1e12, 
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """What the ranks wrote about themselves; `end_ps` is -1 and `waiting_for` says why where one did not finish.
+    """What the ranks wrote about themselves; `end_ps` is -1 and `waiting_for` says why where one did not
+    finish.
 
     A rank without any record has `start_ps` -1 too.
     """
@@ -60,7 +61,9 @@ class Records:
         if not missing.size:
             return "every rank has ended"
         named = [
-            f"rank {rank} waits for {self.waiting_for[rank]}" if rank in self.waiting_for else f"rank {rank} did not end"
+            f"rank {rank} waits for {self.waiting_for[rank]}"
+            if rank in self.waiting_for
+            else f"rank {rank} did not end"
             for rank in missing[:NAMED_WAITERS].tolist()
         ]
         more = missing.size - len(named)
@@ -94,7 +97,9 @@ def _read_replay(
             for row in csv.DictReader(lines):
                 rank = int(row["rank"])
                 seen[rank] += 1
-                table[:, rank] = [int(row[key]) for key in ("bytes_sent", "bytes_received", "start_ps", "end_ps")]
+                table[:, rank] = [
+                    int(row[key]) for key in ("bytes_sent", "bytes_received", "start_ps", "end_ps")
+                ]
                 if row["waiting_for"]:
                     waiting[rank] = row["waiting_for"]
     if parts != {len(files)}:
@@ -152,23 +157,27 @@ def read_statistics(directory: Path) -> pd.DataFrame:
             frame = pd.read_csv(file, skipinitialspace=True, dtype={"StatisticSubId": "string"})
             frame.columns = [str(name).strip() for name in frame.columns]
             frames.append(frame[["ComponentName", "StatisticName", "StatisticSubId", "Sum.u64", "Count.u64"]])
-        except pd.errors.EmptyDataError:
-            continue
+        except (pd.errors.EmptyDataError, pd.errors.ParserError):
+            continue  # nothing, or cut off
         except (OSError, ValueError, KeyError) as error:
             raise ConfigError(f"the statistics of SST in {file} cannot be read: {error}.") from None
     columns = ["component", "statistic", "port", "sum", "count"]
     if not frames:
-        return pd.DataFrame(columns=columns)
+        return pd.DataFrame(columns=columns).astype({"component": str, "statistic": str, "port": str})
     table = pd.concat(frames, ignore_index=True)
     table.columns = pd.Index(columns)
-    return table
+    for name in ("sum", "count"):
+        table[name] = pd.to_numeric(table[name], errors="coerce")
+    whole: pd.DataFrame = table.dropna(subset=["component", "statistic", "sum", "count"])
+    return whole.astype({"sum": np.int64, "count": np.int64})
 
 
 def link_table(statistics: pd.DataFrame, topology: Topology, params: NetworkParams) -> pd.DataFrame:
     """Use of every link, one row per direction, as the packet engine gives it.
 
     The sender is a router, or endpoint e as router -1 - e. Merlin does not count the packets that an endpoint
-    sends; they are those of whole flits, as many as its bits fill at `packet_bytes` each, at least one per run.
+    sends; they are those of whole flits, as many as its bits fill at `packet_bytes` each, at least one per
+    run.
     """
     bandwidths = params.link_bandwidths_bps(topology)
     by_kind = np.zeros(256, dtype=np.float64)
@@ -178,7 +187,8 @@ def link_table(statistics: pd.DataFrame, topology: Topology, params: NetworkPara
     bits = np.zeros(topology.num_ports + topology.num_endpoints, dtype=np.int64)
     packets = np.zeros_like(bits)
 
-    routers = statistics[statistics["component"].str.match(r"router\d+$")]
+    named = statistics["port"].str.fullmatch(r"port\d+").fillna(False).astype(bool)
+    routers = statistics[statistics["component"].str.fullmatch(r"router\d+") & named]
     number = routers["component"].str.removeprefix("router").astype(np.int64).to_numpy()
     port = routers["port"].str.removeprefix("port").astype(np.int64).to_numpy()
     at = offset[number] + port
@@ -190,7 +200,9 @@ def link_table(statistics: pd.DataFrame, topology: Topology, params: NetworkPara
         statistics["component"].str.match(r"(?:endpoint|nic)\d+(?::|$)")
         & (statistics["statistic"] == "send_bit_count")
     ]
-    who = sending["component"].str.extract(r"^(?:endpoint|nic)(\d+)", expand=False).astype(np.int64).to_numpy()
+    who = (
+        sending["component"].str.extract(r"^(?:endpoint|nic)(\d+)", expand=False).astype(np.int64).to_numpy()
+    )
     bits[topology.num_ports + who] = sending["sum"].to_numpy()
     packets[topology.num_ports + who] = sending["count"].to_numpy()
 
@@ -206,7 +218,10 @@ def link_table(statistics: pd.DataFrame, topology: Topology, params: NetworkPara
         {
             "router": np.concatenate([topology.port_router, -1 - endpoints]).astype(np.int64),
             "port": np.concatenate(
-                [np.arange(topology.num_ports) - offset[topology.port_router], np.zeros(len(endpoints), np.int64)]
+                [
+                    np.arange(topology.num_ports) - offset[topology.port_router],
+                    np.zeros(len(endpoints), np.int64),
+                ]
             ),
             "kind": kinds,
             "peer_router": np.concatenate([peer, topology.endpoint_router]).astype(np.int64),
@@ -230,25 +245,38 @@ def read_result(
 ) -> RunResult:
     """The result of a run in `directory`, of whatever status.
 
-    Raises ConfigError where the records are complete but the statistics cannot be read.
+    A complete run whose statistics are not whole comes back as failed.
+
+    Raises ConfigError where the statistics cannot be read at all.
     """
     params = NetworkParams(**manifest["params"])
     records = outcome.records
     statistics = read_statistics(directory) if outcome.status == "complete" else pd.DataFrame()
+    status, message = outcome.status, outcome.message
     packets = hops = 0
     table = None
-    if not statistics.empty and manifest["link_statistics"]:
+    if outcome.status == "complete" and manifest["link_statistics"]:
         table = link_table(statistics, topology, params)
-        from_endpoints = table["router"] < 0
-        packets = int(table.loc[from_endpoints, "packets"].sum())
+        packets = int(table.loc[table["router"] < 0, "packets"].sum())
         hops = int(table["packets"].sum())
+        arrived = int(table.loc[(table["router"] >= 0) & (table["peer_router"] < 0), "packets"].sum())
+        none = packets == 0 and bool(manifest["messages"])
+        if manifest["records"] == "replay" and (arrived != packets or none):
+            # SST does not say so when it cannot write.
+            status, message = (
+                "failed",
+                (
+                    f"the statistics of SST are incomplete ({packets} packets sent, {arrived} arrived); "
+                    f"is the disk full?"
+                ),
+            )
     sent, received = records.bytes_sent, records.bytes_received
     if manifest["records"] != "replay" and not statistics.empty:
         sent, received = _nic_bytes(statistics, directory, len(sent))
     return RunResult(
         engine="sst",
-        status=outcome.status,
-        message=outcome.message,
+        status=status,
+        message=message,
         simulated_time_ps=records.simulated_time_ps,
         packets=packets,
         packet_hops=hops,

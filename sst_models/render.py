@@ -1,8 +1,8 @@
 """Writes the directory of a run: a readable `config.py` for plain `sst`, its data files and a manifest.
 
-The directory holds everything but the element libraries: `config.py` has the parameters at the top, with units;
-`routers.csv`, `links.csv` and `endpoints.csv` the network, `schedule.bin` the traffic, `manifest.json` what it was
-made from. Nothing in it imports this program.
+The directory holds everything but the element libraries: `config.py` has the parameters at the top, with
+units; `routers.csv`, `links.csv` and `endpoints.csv` the network, `schedule.bin` the traffic,
+`manifest.json` what it was made from. Nothing in it imports this program.
 """
 
 from __future__ import annotations
@@ -26,7 +26,14 @@ import numpy.typing as npt
 from engine.params import NetworkParams
 from motifs import ArraySchedule, Schedule
 from sst_models import ember, parameters
-from sst_models.networks import PORT_GROUPS, MerlinTopology, max_partitions, merlin_topology, places, present_kinds
+from sst_models.networks import (
+    PORT_GROUPS,
+    MerlinTopology,
+    max_partitions,
+    merlin_topology,
+    places,
+    present_kinds,
+)
 from topologies.base import UNCONNECTED, LinkKind, Topology
 from topologies.errors import ConfigError
 
@@ -99,12 +106,12 @@ def render(
 ) -> Path:
     """Write the directory of one run and return the path of its `config.py`.
 
-    placement: endpoint of each rank (default: rank r at endpoint r). experiment: what it was made from, for the
-    manifest. An older directory of a run is replaced.
+    placement: endpoint of each rank (default: rank r at endpoint r). experiment: what it was made from, for
+    the manifest. An older directory of a run is replaced.
 
     Raises ConfigError, and writes nothing, for what SST cannot run or would run without a word and wrongly: a
-    network that Merlin cannot build, parameters that this version does not know, packets that fit in no buffer,
-    a crossbar slower than a port.
+    network that Merlin cannot build, parameters that this version does not know, packets that fit in no
+    buffer, a crossbar slower than a port.
     """
     params = params or NetworkParams()
     options = options or SstOptions()
@@ -115,40 +122,76 @@ def render(
     values = _values(topology, merlin, workload, params, options)
     check_values(values, options.version, params)
 
-    config = directory / CONFIG_FILE
     title = title or f"{topology.name}, {_workload_name(workload)}"
-    template = "replay.py.j2" if isinstance(workload, ReplayWorkload) and not workload.ember else "ember.py.j2"
-    text = _templates().get_template(template).render(
-        **values,
-        title=title,
-        version=options.version,
-        program_version=_program_version(),
-        command=f"SST_LIB_PATH=<folder of libhxmesh.so> sst {CONFIG_FILE}"
-        if needs_own_library(values)
-        else f"sst {CONFIG_FILE}",
-        topology=merlin,
-        together=_together(topology),
-        schedule=isinstance(workload, ReplayWorkload),
-        ranks=workload.num_ranks,
+    template = (
+        "replay.py.j2" if isinstance(workload, ReplayWorkload) and not workload.ember else "ember.py.j2"
     )
+    text = (
+        _templates()
+        .get_template(template)
+        .render(
+            **values,
+            title=title,
+            version=options.version,
+            program_version=_program_version(),
+            command=f"SST_LIB_PATH=<folder of libhxmesh.so> sst {CONFIG_FILE}"
+            if needs_own_library(values)
+            else f"sst {CONFIG_FILE}",
+            topology=merlin,
+            together=_together(topology),
+            schedule=isinstance(workload, ReplayWorkload),
+            ranks=workload.num_ranks,
+        )
+    )
+    try:
+        _write_all(
+            directory, topology, workload, params, options, values, where, text, seed, title, experiment
+        )
+    except OSError as error:
+        raise ConfigError(f"the run cannot be written into {directory}: {error.strerror}.") from error
+    return directory / CONFIG_FILE
+
+
+def _write_all(
+    directory: Path,
+    topology: Topology,
+    workload: Workload,
+    params: NetworkParams,
+    options: SstOptions,
+    values: Mapping[str, Any],
+    where: npt.NDArray[np.int64],
+    text: str,
+    seed: int,
+    title: str,
+    experiment: Mapping[str, Any] | None,
+) -> None:
     directory.mkdir(parents=True, exist_ok=True)
+    # Not a run until it is whole.
+    (directory / MANIFEST_FILE).unlink(missing_ok=True)
     clean(directory)
     _write_tables(directory, topology, where, ports_named=values["port_groups"] is not None)
     if isinstance(workload, ReplayWorkload):
         from sst_models import schedule_file
 
         schedule_file.write(directory / SCHEDULE_FILE, workload.schedule, placement=where)
-    config.write_text(text, encoding="utf-8")
+    (directory / CONFIG_FILE).write_text(text, encoding="utf-8")
     (directory / RECORDS_DIR).mkdir(exist_ok=True)
-    _write_manifest(directory, topology, workload, params, options, values, seed, title, experiment, where)
-    return config
+    _write_manifest(directory, topology, workload, params, options, values, seed, title, experiment)
 
 
 def check_run(topology: Topology, params: NetworkParams, options: SstOptions) -> None:
     """Raise ConfigError as `render` of a schedule would for network and parameters; writes nothing."""
     params.check_against(topology)
-    nothing = np.zeros(0, dtype=np.int64)
-    empty = ArraySchedule(1, np.zeros(2, dtype=np.int64), nothing, nothing, nothing, nothing, np.zeros(1, dtype=np.int64), nothing)
+    empty = ArraySchedule(
+        num_ranks=1,
+        op_offset=np.zeros(2, dtype=np.int64),
+        kind=np.zeros(0, dtype=np.uint8),
+        peer=np.zeros(0, dtype=np.int32),
+        value=np.zeros(0, dtype=np.int64),
+        tag=np.zeros(0, dtype=np.int32),
+        dep_offset=np.zeros(1, dtype=np.int64),
+        dep=np.zeros(0, dtype=np.int64),
+    )
     values = _values(topology, merlin_topology(topology), ReplayWorkload(empty), params, options)
     check_values(values, options.version, params)
 
@@ -247,7 +290,8 @@ def _values(
         # Firefly asserts that the packets of a message arrive in order (sst-elements issue 1415).
         if merlin.adaptive and options.reorder is False:
             raise ConfigError(
-                f"reorder is false but must be true: packets overtake each other on {topology.name} and Firefly "
+                f"reorder is false but must be true: packets overtake each other on {topology.name} and "
+                f"Firefly "
                 "needs them in order."
             )
         values["reorder"] = merlin.adaptive if options.reorder is None else options.reorder
@@ -288,8 +332,8 @@ def _motifs(workload: Workload) -> list[ember.Motif]:
 def _firefly(params: NetworkParams) -> dict[str, Any]:
     """Firefly's parameters that come nearest to the packet engine's endpoint.
 
-    Messages that an endpoint sends at a time become send machines; software delays stand where Firefly has them,
-    everything else that costs time at an endpoint costs none.
+    Messages that an endpoint sends at a time become send machines; software delays stand where Firefly has
+    them, everything else that costs time at an endpoint costs none.
     """
     nanoseconds = {name: round(getattr(params, name) / 1000) for name in ("match_overhead_ps",)}
     nic = {
@@ -377,7 +421,8 @@ def _add_further(
 
 
 def check_values(values: Mapping[str, Any], version: str, params: NetworkParams) -> None:
-    """Refuse what SST takes without a word: unknown names, packets that fit in no buffer, too slow a crossbar.
+    """Refuse what SST takes without a word: unknown names, packets that fit in no buffer, too slow a
+    crossbar.
 
     Raises ConfigError, one sentence.
     """
@@ -388,17 +433,21 @@ def check_values(values: Mapping[str, Any], version: str, params: NetworkParams)
     # What the user gave on top may differ from `params`.
     router = values["router"]
     flit = quantity(router["flit_size"], "flit_size of merlin.hr_router")
-    packet_text = (values["endpoint"]["packet_size"] if "endpoint" in values else values["nic"]["packetSize"])
+    packet_text = values["endpoint"]["packet_size"] if "endpoint" in values else values["nic"]["packetSize"]
     packet = quantity(packet_text, "the size of a packet")
     whole = -(-packet // flit) * flit
-    for element, section in (("merlin.hr_router", router), ("merlin.linkcontrol", values["network_interface"])):
+    for element, section in (
+        ("merlin.hr_router", router),
+        ("merlin.linkcontrol", values["network_interface"]),
+    ):
         for name, value in section.items():
             if name.partition(":")[0] not in ("input_buf_size", "output_buf_size"):
                 continue
             size = quantity(value, f"{name} of {element}")
             if size < whole:
                 raise ConfigError(
-                    f"{name} of {element} is {value} but must hold a packet of {whole / 8:.0f} bytes (in whole "
+                    f"{name} of {element} is {value} but must hold a packet of {whole / 8:.0f} bytes (in "
+                    f"whole "
                     "flits); SST would keep the packet for ever."
                 )
     crossbar = quantity(router["xbar_bw"], "xbar_bw of merlin.hr_router")
@@ -407,13 +456,15 @@ def check_values(values: Mapping[str, Any], version: str, params: NetworkParams)
             rate = quantity(value, f"{name} of merlin.hr_router")
             if rate > crossbar:
                 raise ConfigError(
-                    f"xbar_bw of merlin.hr_router is {router['xbar_bw']} but must be at least {value}, the {name}."
+                    f"xbar_bw of merlin.hr_router is {router['xbar_bw']} but must be at least {value}, "
+                    f"the {name}."
                 )
     host = values["network_interface"]["link_bw"]
     port = next((value for name, value in router.items() if name == "link_bw:host"), router["link_bw"])
     if quantity(host, "link_bw of merlin.linkcontrol") < quantity(port, "link_bw of merlin.hr_router"):
         raise ConfigError(
-            f"link_bw of merlin.linkcontrol is {host} but must be at least {port}, that of the host port: Merlin "
+            f"link_bw of merlin.linkcontrol is {host} but must be at least {port}, that of the host port: "
+            f"Merlin "
             "takes the slower one of both."
         )
 
@@ -425,7 +476,9 @@ def quantity(text: Any, field: str) -> float:
     """Bits, or bits per second, of a quantity as SST writes it ("8192B", "400Gb/s"); raises ConfigError."""
     match = re.fullmatch(r"\s*([0-9.]+(?:e\d+)?)\s*(Ki|Mi|Gi|k|M|G|T|)(b|B)(/s)?\s*", str(text))
     if not match:
-        raise ConfigError(f"{field} is {text!r} but must be bits or bytes (per second), e.g. 8192B or 400Gb/s.")
+        raise ConfigError(
+            f"{field} is {text!r} but must be bits or bytes (per second), e.g. 8192B or 400Gb/s."
+        )
     return float(match[1]) * _PREFIX[match[2]] * (8 if match[3] == "B" else 1)
 
 
@@ -448,7 +501,8 @@ def time_text(ps: int) -> str:
 def _placement(topology: Topology, ranks: int, placement: npt.ArrayLike | None) -> npt.NDArray[np.int64]:
     if ranks > topology.num_endpoints:
         raise ConfigError(
-            f"ranks are {ranks} but must be at most the {topology.num_endpoints} endpoints of {topology.name}."
+            f"ranks are {ranks} but must be at most the {topology.num_endpoints} endpoints of "
+            f"{topology.name}."
         )
     where = np.arange(ranks) if placement is None else np.asarray(placement)
     if where.shape != (ranks,) or where.dtype.kind not in "iu":
@@ -464,7 +518,9 @@ def _write_tables(
 ) -> None:
     place = places(topology)
     offset = topology.port_offset
-    names = np.array([LinkKind(kind).name.lower() if kind in set(LinkKind) else "none" for kind in range(256)])
+    names = np.array(
+        [LinkKind(kind).name.lower() if kind in set(LinkKind) else "none" for kind in range(256)]
+    )
     kinds = names[topology.port_kind]
 
     def router_rows() -> Iterable[list[Any]]:
@@ -514,7 +570,6 @@ def _write_manifest(
     seed: int,
     title: str,
     experiment: Mapping[str, Any] | None,
-    where: npt.NDArray[np.int64],
 ) -> None:
     files = [CONFIG_FILE, "routers.csv", "links.csv", "endpoints.csv"]
     replayed = isinstance(workload, ReplayWorkload)
@@ -577,7 +632,7 @@ def _templates() -> jinja2.Environment:
         keep_trailing_newline=True,
         trim_blocks=True,
         lstrip_blocks=True,
-        autoescape=False,  # noqa: S701 the output is Python
+        autoescape=False,
     )
     environment.filters["literal"] = literal
     return environment

@@ -1,11 +1,12 @@
 """Runs a rendered directory on SST and says how it went.
 
-SST ends with code 0 after a deadlock, and a finished run may end with another one; so a run counts as complete
-exactly if its own records are: every rank has an end. Everything else is explained in one sentence.
+SST ends with code 0 after a deadlock, and a finished run may end with another one; so a run counts as
+complete exactly if its own records are: every rank has an end. Everything else is explained in one sentence.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -24,7 +25,7 @@ import psutil
 from engine.result import Progress
 from sst_models import build, locate, parameters
 from sst_models.read import Records, read_records
-from sst_models.render import MANIFEST_FILE, clean
+from sst_models.render import CONFIG_FILE, MANIFEST_FILE, RECORDS_DIR, clean
 from topologies.errors import ConfigError
 
 LOG_FILE = "sst.log"
@@ -40,10 +41,11 @@ _ENOUGH_DISK_BYTES = 1 << 20
 class RunOptions:
     """How to run SST.
 
-    threads: of each process. ranks: MPI processes. time_limit_s, memory_limit_bytes: end the run beyond; memory
-    is that of all processes together. sst: prefix of the installation or its sst-config (None: from the PATH).
-    library: folder of libhxmesh.so (None: where `hxmesh sst build` puts it). mpirun: the command that starts
-    MPI processes. first_look_s: when a run is first looked at for a deadlock; again after twice the time.
+    threads: of each process. ranks: MPI processes. time_limit_s, memory_limit_bytes: end the run beyond;
+    memory is that of all processes together. sst: prefix of the installation or its sst-config (None: from
+    the PATH). library: folder of libhxmesh.so (None: where `hxmesh sst build` puts it). mpirun: the command
+    that starts MPI processes. first_look_s: when a run is first looked at for a deadlock; again after twice
+    the time.
     """
 
     threads: int = 1
@@ -88,12 +90,49 @@ def run(
     installation = locate.find(options.sst)
     environment = _prepare(manifest, installation, options)
     clean(directory)
-    (directory / "records").mkdir(exist_ok=True)
+    (directory / RECORDS_DIR).mkdir(exist_ok=True)
     log = directory / LOG_FILE
-    command = _command(installation.sst, options)
+    command = _command(installation.sst, options, CONFIG_FILE)
+    watch = _Watch(log, options, progress)
+    code, wall_s = _supervise(command, directory, environment, watch)
+    records = read_records(directory, manifest)
+    status, message = _judge(directory, records, watch, code, log)
+    return Outcome(status, message, wall_s, watch.peak_memory_bytes, installation.version, records)
+
+
+def run_script(
+    script: Path, directory: Path, expected: str, options: RunOptions | None = None, *, times: int = 1
+) -> tuple[RunStatus, str]:
+    """Run a configuration that is not of this program, such as SST's own tests, in `directory`.
+
+    It is complete if its output (`sst.log` there) has at least `times` lines that match `expected`. Returns
+    how it went and, where it is not complete, one sentence.
+    """
+    options = options or RunOptions()
+    installation = locate.find(options.sst)
+    directory.mkdir(parents=True, exist_ok=True)
+    log = directory / LOG_FILE
+    watch = _Watch(log, options, None)
+    command = _command(installation.sst, options, str(script))
+    code, _ = _supervise(command, directory, dict(os.environ), watch)
+    text = _tail(log)
+    found = len(re.findall(expected, text, re.MULTILINE))
+    if watch.ended is not None:
+        return watch.ended, watch.reason
+    if found >= times:
+        return "complete", ""
+    if "Event queue empty" in text:
+        return "deadlock", "deadlock: nothing is left to happen before the script's own end."
+    explained = _explain(text, code, f"{found} of {times} lines match {expected!r}")
+    return "failed", explained
+
+
+def _supervise(
+    command: Sequence[str], directory: Path, environment: dict[str, str], watch: _Watch
+) -> tuple[int, float]:
+    """Run to the end, or end it; return exit code and wall time in seconds."""
     started = time.monotonic()
-    watch = _Watch(log, options, manifest, progress)
-    with log.open("wb") as output:
+    with watch.log.open("wb") as output:
         try:
             process = subprocess.Popen(
                 command,
@@ -111,10 +150,7 @@ def run(
         except BaseException:
             _end(process)
             raise
-    wall_s = time.monotonic() - started
-    records = read_records(directory, manifest)
-    status, message = _judge(directory, manifest, records, watch, code, log)
-    return Outcome(status, message, wall_s, watch.peak_memory_bytes, installation.version, records)
+    return code, time.monotonic() - started
 
 
 def read_manifest(directory: Path) -> dict[str, Any]:
@@ -123,7 +159,9 @@ def read_manifest(directory: Path) -> dict[str, Any]:
         manifest: dict[str, Any] = json.loads((directory / MANIFEST_FILE).read_text(encoding="utf-8"))
         assert manifest["format"] == 1
     except (OSError, ValueError, KeyError, AssertionError):
-        raise ConfigError(f"{directory} is no directory of a run for SST: it has no {MANIFEST_FILE} that can be read.") from None
+        raise ConfigError(
+            f"{directory} is no directory of a run for SST: it has no {MANIFEST_FILE} that can be read."
+        ) from None
     return manifest
 
 
@@ -148,20 +186,21 @@ def _prepare(
     partitions = options.threads * options.ranks
     if partitions > manifest["max_partitions"]:
         raise ConfigError(
-            f"threads times ranks are {partitions} but must be at most {manifest['max_partitions']}, the parts "
+            f"threads times ranks are {partitions} but must be at most {manifest['max_partitions']}, the "
+            f"parts "
             f"into which {manifest['topology']} can be cut."
         )
     return environment
 
 
-def _command(sst: Path, options: RunOptions) -> list[str]:
+def _command(sst: Path, options: RunOptions, script: str) -> list[str]:
     command = [str(sst)]
     if options.ranks > 1:
         command = [*options.mpirun, "-np", str(options.ranks), *command]
     if options.threads > 1:
         command += ["-n", str(options.threads)]
     command += ["--heartbeat-wall-period=2", "--sigusr2=sst.rt.status.all"]
-    return [*command, *options.arguments, "config.py"]
+    return [*command, *options.arguments, script]
 
 
 # -- watching ----------------------------------------------------------------------------------------------
@@ -186,14 +225,13 @@ class _Watch:
         self,
         log: Path,
         options: RunOptions,
-        manifest: dict[str, Any],
         progress: Callable[[Progress], None] | None,
     ) -> None:
+        self.log = log
         self.peak_memory_bytes = 0
         self.ended: RunStatus | None = None
         self.reason = ""
-        self._log, self._options, self._progress = log, options, progress
-        self._messages = manifest.get("messages") or 0
+        self._options, self._progress = options, progress
         self._highest: dict[int, int] = {}
         self._seen: tuple[str, int] | None = None
         self._read_from = 0
@@ -215,7 +253,9 @@ class _Watch:
                 self._check_memory(process)
                 self._heartbeat(wall_s)
             if self._options.time_limit_s is not None and wall_s > self._options.time_limit_s:
-                self._stop("time-limit", f"the run took longer than its limit of {self._options.time_limit_s:g} s.")
+                self._stop(
+                    "time-limit", f"the run took longer than its limit of {self._options.time_limit_s:g} s."
+                )
             if self.ended is None and wall_s >= look:
                 look = wall_s + max(wall_s, self._options.first_look_s)
                 self._look_for_deadlock(process)
@@ -237,7 +277,7 @@ class _Watch:
             self._stop("memory-limit", f"SST grew to {used} bytes, beyond the limit of {limit}.")
 
     def _heartbeat(self, wall_s: float) -> None:
-        with self._log.open("rb") as log:
+        with self.log.open("rb") as log:
             log.seek(self._read_from)
             text = log.read()
         self._read_from += text.rfind(b"\n") + 1
@@ -261,12 +301,15 @@ class _Watch:
             if before is None or before[0] != digest or not packets:
                 continue
             if now_ps - before[1] >= _STILL_PS:
-                self._stop("deadlock", f"no packet has moved from {before[1]} to {now_ps} ps, {packets} are in routers")
+                self._stop(
+                    "deadlock",
+                    f"no packet has moved from {before[1]} to {now_ps} ps, {packets} are in routers",
+                )
                 return
 
     def _status(self, process: subprocess.Popen[bytes]) -> tuple[str, int, int] | None:
         """Hash of what all components hold, simulated time (ps) and packets in routers."""
-        start = self._log.stat().st_size
+        start = self.log.stat().st_size
         simulators = [one for one in _tree(process.pid) if _is_sst(one)]
         for one in simulators:
             try:
@@ -277,12 +320,12 @@ class _Watch:
         deadline, size, quiet_since = time.monotonic() + 30, start, time.monotonic()
         while time.monotonic() < deadline and process.poll() is None:
             time.sleep(0.25)
-            grown = self._log.stat().st_size
+            grown = self.log.stat().st_size
             if grown != size:
                 size, quiet_since = grown, time.monotonic()
             elif size > start + 1000 and time.monotonic() - quiet_since > 1:
                 break
-        with self._log.open("rb") as log:
+        with self.log.open("rb") as log:
             log.seek(start)
             text = log.read()
         cycles = [int(cycle) for cycle in _STATUS_HEAD.findall(text)]
@@ -339,18 +382,14 @@ def _end(process: subprocess.Popen[bytes]) -> int:
 
 
 def _signal(process: psutil.Process, number: signal.Signals) -> None:
-    try:
+    with contextlib.suppress(psutil.Error):
         process.send_signal(number)  # checks that it is still the same process
-    except psutil.Error:
-        pass
 
 
 # -- judging -----------------------------------------------------------------------------------------------
 
 
-def _judge(
-    directory: Path, manifest: dict[str, Any], records: Records, watch: _Watch, code: int, log: Path
-) -> tuple[RunStatus, str]:
+def _judge(directory: Path, records: Records, watch: _Watch, code: int, log: Path) -> tuple[RunStatus, str]:
     text = _tail(log)
     if records.complete:
         return "complete", ""
@@ -363,7 +402,7 @@ def _judge(
         return "failed", f"the disk is full: the records of the run in {directory} could not be written."
     if "Event queue empty" in text:
         return "deadlock", f"deadlock: nothing is left to happen; {records.waiting()}."
-    return "failed", _explain(text, code, records)
+    return "failed", _explain(text, code, records.waiting())
 
 
 _NOT_FOUND = (
@@ -372,7 +411,7 @@ _NOT_FOUND = (
 )
 
 
-def _explain(text: str, code: int, records: Records) -> str:
+def _explain(text: str, code: int, missing: str) -> str:
     """One sentence for a run that ended without its records."""
     for pattern in _NOT_FOUND:
         match = re.search(pattern, text, re.IGNORECASE)
@@ -385,7 +424,9 @@ def _explain(text: str, code: int, records: Records) -> str:
     if fatal and "Execution of model construction function failed" not in fatal[1]:
         message = re.sub(r"^# SST Core:\s*", "", fatal[1])
         return f"SST gave up: {_one_line(message)}"
-    python = re.search(r"Traceback \(most recent call last\):.*?\n(\w[\w.]*(?:Error|Exception|Exit)?[^\n]*)", text, re.DOTALL)
+    python = re.search(
+        r"Traceback \(most recent call last\):.*?\n(\w[\w.]*(?:Error|Exception|Exit)?[^\n]*)", text, re.DOTALL
+    )
     if python:
         errors = re.findall(r"^(\w[\w.]*(?:Error|Exception|Exit)\b[^\n]*)", text, re.MULTILINE)
         return f"config.py failed: {_one_line(errors[-1] if errors else python[1])}"
@@ -399,14 +440,14 @@ def _explain(text: str, code: int, records: Records) -> str:
     if re.search(r"bad_alloc|Cannot allocate memory|out of memory", text, re.IGNORECASE):
         return "SST ran out of memory."
     if "EMERGENCY SHUTDOWN" in text:
-        return f"SST was told to end (SIGTERM or SIGINT) before the run was complete; {records.waiting()}."
+        return f"SST was told to end (SIGTERM or SIGINT) before the run was complete; {missing}."
     killed = re.search(r"exited on signal (\d+)", text)
     number = int(killed[1]) if killed else -code if code < 0 else code - 128 if code > 128 else 0
     if number in set(signal.Signals):
         name = signal.Signals(number).name
         hint = " (out of memory?)" if number == signal.SIGKILL else ""
         return f"SST was killed by {name}{hint} before the run was complete."
-    return f"SST ended with code {code} without complete records; {records.waiting()}."
+    return f"SST ended with code {code} without complete records; {missing}."
 
 
 def _one_line(text: str) -> str:
@@ -423,4 +464,4 @@ def _tail(log: Path, size: int = 4 << 20) -> str:
         return ""
 
 
-__all__ = ["LOG_FILE", "Outcome", "RunOptions", "read_manifest", "run"]
+__all__ = ["LOG_FILE", "Outcome", "RunOptions", "read_manifest", "run", "run_script"]

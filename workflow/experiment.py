@@ -330,8 +330,8 @@ def load_study(path: Path) -> Study:
 def load_plan(path: Path, engine: str | None = None) -> Plan:
     """Read a configuration and expand it; raises ConfigError for everything that is wrong with it.
 
-    engine: another one than the configuration's. The study is then called after it, so that the results of both
-    stand side by side.
+    engine: another one than the configuration's. The study is then called after it, so that the results of
+    both stand side by side.
     """
     study = load_study(path)
     if engine is not None and engine != study.engine:

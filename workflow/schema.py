@@ -549,11 +549,12 @@ class SstSection(Section):
     threads: Count = Field(1, description="threads of each process")
     ranks: Count = Field(1, description="MPI processes")
     reorder: bool = Field(
-        False, description="put the packets of a pair back into order (ReorderLinkControl in place of LinkControl)"
+        False,
+        description="put the packets of a pair back into order (ReorderLinkControl in place of LinkControl)",
     )
     parameters: dict[str, dict[str, str | int | float]] = Field(
         {},
-        description="further parameters of SST's elements, on top of those that follow from the network, e.g. "
+        description="further parameters of SST's elements, on top of those of the network, e.g. "
         "{merlin.hr_router: {oql_track_port: true}}",
     )
 

@@ -24,7 +24,7 @@ _FOLDER = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Element:
-    """An element: declared parameters with their defaults, further ones that it reads (patterns), statistics."""
+    """An element: declared parameters with defaults, further ones that it reads (patterns), statistics."""
 
     name: str
     parameters: Mapping[str, str]
@@ -87,7 +87,8 @@ def check_statistics(version: str, element: str, names: Iterable[str]) -> None:
     for name in names:
         if name not in known:
             raise ConfigError(
-                f"{element} has the statistic {name!r} but SST {version} does not know it{_nearest(name, known)}"
+                f"{element} has the statistic {name!r} but SST {version} does not know it"
+                f"{_nearest(name, known)}"
             )
 
 

@@ -32,10 +32,10 @@ Elements = dict[str, dict[str, Any]]
 
 
 def from_xml(files: Iterable[Path]) -> Elements:
-    """What `sst-info -x` wrote: {"merlin.hr_router": {"parameters": {name: default}, "ports": [...], ...}}."""
+    """What `sst-info -x` wrote: {"merlin.hr_router": {"parameters": {name: default}, "ports": [...]}}."""
     found: Elements = {}
     for file in files:
-        for library in ElementTree.parse(file).getroot().iter("Element"):  # noqa: S314 written by sst-info
+        for library in ElementTree.parse(file).getroot().iter("Element"):
             for item in library:
                 if item.tag not in ("Component", "SubComponent", "Module"):
                     continue
@@ -109,7 +109,9 @@ def _classes(text: str) -> Iterator[_Class]:
         body = text[head.end() : end]
         registered = re.search(
             r"SST_ELI_REGISTER_(?:COMPONENT|SUBCOMPONENT|MODULE)(?:_DERIVED)?\s*\(([^;{]*?)\n\s*\)", body
-        ) or re.search(r"SST_ELI_REGISTER_(?:COMPONENT|SUBCOMPONENT|MODULE)(?:_DERIVED)?\s*\(([^)]*\)[^)]*)\)", body)
+        ) or re.search(
+            r"SST_ELI_REGISTER_(?:COMPONENT|SUBCOMPONENT|MODULE)(?:_DERIVED)?\s*\(([^)]*\)[^)]*)\)", body
+        )
         api = re.search(r"SST_ELI_REGISTER_(?:SUBCOMPONENT|MODULE)(?:_DERIVED)?_API\s*\(([\w: ]+)", body)
         if registered:
             interface = registered[1].split(",")[-1]

@@ -9,7 +9,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 @pytest.fixture(scope="session")
 def sst_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder of the element library for the SST on the PATH; built once for a session where it is not current."""
+    """Folder of the element library for the SST on the PATH; built for the session if not current."""
     if shutil.which("sst") is None:
         pytest.skip("no program sst on the PATH")
     from sst_models import build, locate

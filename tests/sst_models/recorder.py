@@ -74,7 +74,9 @@ class Graph:
         sst.setProgramOption = lambda name, value: self.options.update({name: value})
         sst.setStatisticLoadLevel = lambda level: None
         sst.setStatisticOutput = lambda kind, options: None
-        sst.enableStatisticForComponentType = lambda element, name, options: self.statistics[element].append(name)
+        sst.enableStatisticForComponentType = lambda element, name, options: self.statistics[element].append(
+            name
+        )
         return sst  # type: ignore[no-any-return]
 
     # -- what every graph must keep ------------------------------------------------------------------------

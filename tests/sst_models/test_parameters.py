@@ -31,11 +31,11 @@ def test_names() -> None:
     parameters.check("16.0", "merlin.hr_router", ["link_bw", "link_bw:host", "portcontrol.output_arb"])
     with pytest.raises(ConfigError, match="did you mean 'flit_size'"):
         parameters.check("16.0", "merlin.hr_router", ["flit_sise"])
-    with pytest.raises(ConfigError, match="did you mean 'merlin.torus'"):
+    with pytest.raises(ConfigError, match=r"did you mean .merlin\.torus."):
         parameters.check("16.0", "merlin.tours", [])
     with pytest.raises(ConfigError, match="did you mean 'send_bit_count'"):
         parameters.check_statistics("15.1", "merlin.hr_router", ["send_bits_count"])
-    with pytest.raises(ConfigError, match="17.0.0"):
+    with pytest.raises(ConfigError, match=r"17\.0\.0"):
         parameters.series("17.0.0")
     assert parameters.series("15.1.2") == "15.1"
 

@@ -128,7 +128,17 @@ def test_table2_networks_can_be_described() -> None:
     """As simulated all rows are Merlin's own; of the priced ones the even ones are."""
     elements = {
         name: merlin_topology(table2(name)).element
-        for name in ("fattree", "fattree50", "fattree75", "dragonfly", "hyperx", "hx1mesh", "hx2mesh", "hx4mesh", "torus")
+        for name in (
+            "fattree",
+            "fattree50",
+            "fattree75",
+            "dragonfly",
+            "hyperx",
+            "hx1mesh",
+            "hx2mesh",
+            "hx4mesh",
+            "torus",
+        )
     }
     assert elements["fattree75"] == "merlin.fattree"
     assert elements["dragonfly"] == "merlin.dragonfly"
