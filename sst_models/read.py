@@ -78,7 +78,7 @@ def read_records(directory: Path, manifest: dict[str, Any]) -> Records:
     reader = _read_replay if manifest["records"] == "replay" else _read_motif_log
     try:
         waiting, fault = reader(directory / RECORDS_DIR, table, manifest)
-    except (OSError, ValueError, KeyError, IndexError) as error:
+    except (OSError, ValueError, TypeError, KeyError, IndexError) as error:
         waiting, fault = {}, f"the records cannot be read: {type(error).__name__} {error}"
     return Records(table[0], table[1], table[2], table[3], waiting, fault)
 

@@ -6,10 +6,10 @@ import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from recorder import execute
 
 import motifs
 from engine import NetworkParams
@@ -26,6 +26,8 @@ from sst_models.render import (
 )
 from topologies import ConfigError, Dragonfly, FatTree, HxMesh, HyperX2D, LinkKind, Topology, Torus2D
 from topologies.catalog import table2
+
+Execute = Callable[..., Any]
 
 NETWORKS: dict[str, Callable[[], Topology]] = {
     "fat tree": lambda: FatTree.from_shape("4,4:4"),
@@ -54,7 +56,7 @@ def topology(request: pytest.FixtureRequest) -> Topology:
 
 
 @pytest.mark.parametrize("version", ["15.1", "16.0"])
-def test_graph_of_every_family(topology: Topology, version: str, tmp_path: Path) -> None:
+def test_graph_of_every_family(execute: Execute, topology: Topology, version: str, tmp_path: Path) -> None:
     graph = execute(render(tmp_path, topology, replay(topology), options=SstOptions(version=version)))
     graph.check(version)
     cables = {
@@ -75,7 +77,7 @@ def test_graph_of_every_family(topology: Topology, version: str, tmp_path: Path)
         assert router_port == f"port{topology.endpoint_port[number]}"
 
 
-def test_bandwidths_reach_every_port(topology: Topology, tmp_path: Path) -> None:
+def test_bandwidths_reach_every_port(execute: Execute, topology: Topology, tmp_path: Path) -> None:
     """What hr_router reads for each port (link_bw:<group>, else link_bw) is the port's bandwidth."""
     params = NetworkParams(bandwidth_bps={"row": 200_000_000_000})
     graph = execute(render(tmp_path, topology, replay(topology), params))
@@ -96,7 +98,9 @@ def test_bandwidths_reach_every_port(topology: Topology, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(("ranks", "threads"), [(1, 2), (2, 1), (2, 2)])
-def test_partitions_cut_only_cables(topology: Topology, ranks: int, threads: int, tmp_path: Path) -> None:
+def test_partitions_cut_only_cables(
+    execute: Execute, topology: Topology, ranks: int, threads: int, tmp_path: Path
+) -> None:
     if max_partitions(topology) < ranks * threads:
         pytest.skip("cannot be cut so often")
     graph = execute(render(tmp_path, topology, replay(topology)), ranks=ranks, threads=threads)
@@ -214,7 +218,7 @@ def test_unknown_version(tmp_path: Path) -> None:
         render(tmp_path, topology, replay(topology), options=SstOptions(version="14.1.0"))
 
 
-def test_further_parameters_arrive(tmp_path: Path) -> None:
+def test_further_parameters_arrive(execute: Execute, tmp_path: Path) -> None:
     topology = Torus2D(4, 4)
     further = {"merlin.hr_router": {"oql_track_port": "true", "input_latency:host": "5ns"}}
     graph = execute(render(tmp_path, topology, replay(topology), options=SstOptions(further=further)))
@@ -222,7 +226,7 @@ def test_further_parameters_arrive(tmp_path: Path) -> None:
     assert graph.routers()[3].parameters["oql_track_port"] == "true"
 
 
-def test_placement(tmp_path: Path) -> None:
+def test_placement(execute: Execute, tmp_path: Path) -> None:
     topology = HxMesh(2, 2, 2, 2)
     schedule = motifs.build("ring", HxMesh(2, 2, 1, 1), total_bytes=4096)
     workload = ReplayWorkload(schedule)
@@ -274,7 +278,7 @@ def test_manifest_and_self_containment(tmp_path: Path) -> None:
 # -- Ember -------------------------------------------------------------------------------------------------
 
 
-def test_ember_job(topology: Topology, tmp_path: Path) -> None:
+def test_ember_job(execute: Execute, topology: Topology, tmp_path: Path) -> None:
     motifs_ = ("Init", "Alltoall bytes=4096 iterations=2", "Allreduce count=8", "Fini")
     workload = EmberWorkload(motifs_, topology.num_endpoints - 1)
     graph = execute(render(tmp_path, topology, workload), threads=1)
@@ -293,7 +297,7 @@ def test_firefly_needs_order(tmp_path: Path) -> None:
         render(tmp_path, HxMesh(2, 2, 2, 2), workload, options=SstOptions(reorder=False))
 
 
-def test_schedule_through_ember(tmp_path: Path) -> None:
+def test_schedule_through_ember(execute: Execute, tmp_path: Path) -> None:
     topology = Torus2D(4, 4)
     schedule = motifs.build("alltoall", topology, message_bytes=4096)
     graph = execute(render(tmp_path, topology, ReplayWorkload(schedule, ember=True)))

@@ -58,8 +58,8 @@ def on_sst(
 
 @pytest.mark.parametrize("name", BASELINES)
 @pytest.mark.parametrize("motif", ["alltoall", "permutation"])
-def test_baselines_are_the_packet_engines(name: str, motif: str, tmp_path: Path, sst_library: Path) -> None:
-    """Merlin's own topologies: the same packets on every link, times within a clock of a crossbar or so a hop."""
+def test_baselines(name: str, motif: str, tmp_path: Path, sst_library: Path) -> None:
+    """Merlin's own topologies: the same packets on every link, times within a few ns a hop."""
     topology = BASELINES[name]()
     values = {"seed": 1} if motif == "permutation" else {}
     schedule = motifs.build(motif, topology, message_bytes=65536, **values)
@@ -82,20 +82,26 @@ def test_baselines_are_the_packet_engines(name: str, motif: str, tmp_path: Path,
     assert RunResult.load(tmp_path / "saved").simulated_time_ps == theirs.simulated_time_ps
 
 
-@pytest.mark.parametrize("name", HXMESHES)
-@pytest.mark.parametrize("motif", ["two-rings", "bucket"])
-def test_allreduce_on_hxmesh(name: str, motif: str, tmp_path: Path, sst_library: Path) -> None:
-    topology = HXMESHES[name]()
-    schedule = motifs.build(motif, topology, total_bytes=2**20)
+# Merlin takes about 6 ns longer for each router on the way (sst_models/README.md); where four messages share
+# an endpoint, the order of their packets makes another difference.
+ALLREDUCE = {"ring": 0.02, "two-rings": 0.04, "bucket": 0.04}
+
+
+@pytest.mark.parametrize("name", ["hx1mesh", "hx2mesh", "hx4mesh", "torus"])
+@pytest.mark.parametrize("motif", ALLREDUCE)
+def test_allreduce(name: str, motif: str, tmp_path: Path, sst_library: Path) -> None:
+    topology = (BASELINES | HXMESHES)[name]()
+    schedule = motifs.build(motif, topology, total_bytes=2**24)
     ours = engine.run(topology, schedule)
     outcome, theirs = on_sst(tmp_path, topology, ReplayWorkload(schedule), sst_library)
     assert outcome.status == "complete", outcome.message
-    assert theirs.simulated_time_ps == pytest.approx(ours.simulated_time_ps, rel=0.02)
+    assert theirs.packet_hops == ours.packet_hops
+    assert theirs.simulated_time_ps == pytest.approx(ours.simulated_time_ps, rel=ALLREDUCE[motif])
 
 
 @pytest.mark.parametrize("name", HXMESHES)
 def test_alltoall_on_hxmesh(name: str, tmp_path: Path, sst_library: Path) -> None:
-    """Adaptive choices between equal ports depend on what a router sees within a few ns: see docs/sst.md."""
+    """Adaptive choices between equal ports depend on a few ns (sst_models/README.md)."""
     topology = HXMESHES[name]()
     schedule = motifs.build("alltoall", topology, message_bytes=65536)
     ours = engine.run(topology, schedule)
@@ -178,7 +184,7 @@ def broken(directory: Path, library: Path, **options: object) -> Outcome:
 
 
 def test_deadlock_without_events(small: Path, sst_library: Path) -> None:
-    """A packet that fits in no input buffer is never sent: nothing is left to happen, and SST ends with code 0."""
+    """A packet that fits in no input buffer is never sent: nothing happens, and SST ends with code 0."""
     change(small, "ROUTER = {", '"input_buf_size": "32000000B"', '"input_buf_size": "4096B"')
     outcome = broken(small, sst_library)
     assert outcome.status == "deadlock"
