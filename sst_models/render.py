@@ -297,6 +297,9 @@ def _values(
         values["reorder"] = merlin.adaptive if options.reorder is None else options.reorder
         values |= _firefly(params)
         values["motifs"] = [(motif.element, motif.arguments) for motif in motifs]
+        for motif in motifs:
+            arguments = {f"arg.{name}": value for name, value in motif.arguments.items()}
+            checked[motif.element] = checked.get(motif.element, {}) | arguments
         statistics["firefly.nic"] = ["sentByteCount", "rcvdByteCount"]
         checked |= {
             "firefly.nic": values["nic"] | {"nid": 0, "num_vNics": 1},
