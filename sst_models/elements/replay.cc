@@ -4,7 +4,6 @@
 #include "replay.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <exception>
 #include <stdexcept>
 
@@ -93,9 +92,11 @@ void Replay::setup() {
     if (endpoint != replay_->schedule().endpoint)
         fail("rank " + std::to_string(replay_->schedule().rank) + " is at endpoint " + std::to_string(endpoint) +
              " but the schedule file has it at " + std::to_string(replay_->schedule().endpoint) + ".");
+    // Rounded as the interface rounds it, to whole picoseconds a flit.
     UnitAlgebra flit("1b");
     flit *= static_cast<std::int64_t>(flit_bytes_ * 8);
-    ps_per_flit_ = (flit / network_->getLinkBW() / UnitAlgebra("1ps")).getDoubleValue();
+    const SST::TimeConverter flit_time = getTimeConverter(network_->getLinkBW() / flit);
+    ps_per_flit_ = static_cast<TimePs>(flit_time.getFactor() / ps_.getFactor());
     timer_link_->send(0, new TimerEvent(kNone, kStart));
 }
 
@@ -129,10 +130,10 @@ void Replay::timer(TimePs delay, std::uint32_t op, std::uint32_t what) {
     timer_link_->send(static_cast<SST::SimTime_t>(delay), new TimerEvent(op, what));
 }
 
-/// Hands the next packet over. The interface never holds more than one that waits, so that the order of packets is
-/// decided here; it holds that one because it would pause between packets if it had to ask for each.
+/// Hands the next packet over. That is decided here and as late as possible, so that messages which begin in the
+/// meantime take their turns; but the interface must have it when its link is free, or it would pause for a flit.
 void Replay::feed() {
-    while (handed_over_.empty()) {
+    while (port_free_ && handed_over_.empty()) {
         while (machines_.size() < send_machines_ && !pending_.empty()) {
             const std::uint32_t op = pending_.front();
             pending_.pop_front();
@@ -155,7 +156,7 @@ void Replay::feed() {
         auto *request = new SimpleNetwork::Request(op.peer_endpoint, replay_->schedule().endpoint, bits, true, true,
                                                    new PacketEvent(op.match));
         // Before the call: the interface may report at once that it sends the packet.
-        handed_over_.push_back({message.op, last, std::llround(static_cast<double>(flits) * ps_per_flit_)});
+        handed_over_.push_back({message.op, last, static_cast<TimePs>(flits) * ps_per_flit_});
         if (last)
             machines_.erase(machines_.begin() + static_cast<std::ptrdiff_t>(turn_)); // the turn passes to the next one
         else {
@@ -170,8 +171,9 @@ void Replay::feed() {
 bool Replay::on_send(int) {
     const HandedOver packet = handed_over_.front();
     handed_over_.pop_front();
+    port_free_ = false;
+    timer(std::max<TimePs>(0, packet.length_ps - 1), packet.op, kPortFree);
     if (packet.last) timer(packet.length_ps, packet.op, kInjected);
-    feed();
     return true;
 }
 
@@ -204,6 +206,9 @@ void Replay::on_timer(SST::Event *event) {
     const std::unique_ptr<TimerEvent> timer(static_cast<TimerEvent *>(event));
     if (timer->what == kStart) {
         replay_->start(*this);
+    } else if (timer->what == kPortFree) {
+        port_free_ = true;
+        feed();
     } else if (timer->what == kInjected) {
         messages_sent_->addData(1);
         bytes_sent_->addData(static_cast<std::uint64_t>(replay_->operation(timer->op).value));

@@ -80,7 +80,7 @@ class Replay final : public SST::Component, private RankReplay::Services {
     void finish() override;
 
   private:
-    static constexpr std::uint32_t kStart = 100, kInjected = 101; // besides what RankReplay asks for
+    static constexpr std::uint32_t kStart = 100, kInjected = 101, kPortFree = 102; // besides what RankReplay asks for
 
     /// A message that is being sent.
     struct Message {
@@ -116,7 +116,7 @@ class Replay final : public SST::Component, private RankReplay::Services {
     std::string records_;
     std::uint64_t packet_bytes_ = 0, flit_bytes_ = 0;
     std::uint32_t send_machines_ = 1;
-    double ps_per_flit_ = 0;
+    TimePs ps_per_flit_ = 0;
     SST::TimeConverter ps_;
     SST::Interfaces::SimpleNetwork *network_ = nullptr;
     SST::Link *timer_link_ = nullptr;
@@ -126,6 +126,7 @@ class Replay final : public SST::Component, private RankReplay::Services {
     std::size_t turn_ = 0;                    // whose packet is next
     std::deque<HandedOver> handed_over_;      // in the order in which they will leave
     std::vector<std::uint64_t> packets_here_; // [ops] packets of each receive that have arrived
+    bool port_free_ = true;                   // or will be before anything else can happen
     bool over_ = false;
 
     SST::Statistics::Statistic<std::uint64_t> *messages_sent_ = nullptr, *messages_received_ = nullptr;

@@ -101,7 +101,8 @@ RankSchedule read_rank(const std::string &path, std::uint32_t rank) {
     if (std::memcmp(header.magic, "HXMSCHED", sizeof header.magic) != 0) file.fail("is not a schedule file");
     if (header.version != kVersion)
         file.fail("has version " + std::to_string(header.version) + " but must have " + std::to_string(kVersion));
-    if (header.header_bytes != sizeof header || header.file_bytes != file.size() || header.ranks >= kNone)
+    if (header.header_bytes != sizeof header || header.file_bytes != file.size() || header.ranks >= kNone ||
+        header.ranks > (file.size() - sizeof header) / sizeof(IndexEntry))
         file.fail("is cut short or damaged");
     if (rank >= header.ranks)
         file.fail("has the ranks 0 to " + std::to_string(header.ranks - 1) + " but not rank " + std::to_string(rank));
