@@ -102,7 +102,7 @@ NETWORKS = {
     "2x2 boards of 4x4": (HxMesh(4, 4, 2, 2), 16384),
     "3x2 boards of 4x2": (HxMesh(4, 2, 3, 2), 65536),
     "two-level lines": (HxMesh(2, 1, 8, 1, radix=8), 65536),
-    "uneven two-level lines": (HxMesh(1, 2, 1, 17, radix=16), 16384),
+    "uneven two-level lines": (HxMesh(1, 2, 1, 17, radix=16), 65536),
 }
 
 
