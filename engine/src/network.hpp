@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "events.hpp"
+#include "calendar.hpp"
 
 namespace hxmesh::engine {
 

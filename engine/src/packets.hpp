@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "calendar.hpp"
 #include "pages.hpp"
 
 namespace hxmesh::engine {
@@ -59,14 +60,13 @@ class PacketPool {
     std::uint32_t made_ = 0;
 };
 
-/// A first-in first-out queue of packets in blocks of the pool.
+/// A first-in first-out queue of packets in blocks of the pool: 12 bytes.
 class PacketQueue {
   public:
-    [[nodiscard]] bool empty() const { return count_ == 0; }
-    [[nodiscard]] std::uint32_t size() const { return count_; }
+    [[nodiscard]] bool empty() const { return head_ == kNone; }
 
     void push(PacketPool &pool, Packet packet) {
-        if (count_ == 0) {
+        if (head_ == kNone) {
             head_ = tail_ = pool.take();
             first_ = last_ = 0;
         } else if (last_ == PacketPool::kPerBlock) {
@@ -76,26 +76,30 @@ class PacketQueue {
             last_ = 0;
         }
         pool[tail_].packets[last_++] = packet;
-        ++count_;
     }
     [[nodiscard]] Packet front(PacketPool &pool) const { return pool[head_].packets[first_]; }
-    /// Fetches into cache what `front` will read.
-    void prefetch_front(PacketPool &pool) const {
-        if (count_ != 0) __builtin_prefetch(&pool[head_]);
-    }
     void pop(PacketPool &pool) {
-        --count_;
-        if (++first_ == PacketPool::kPerBlock || count_ == 0) {
+        ++first_;
+        if (head_ == tail_) {
+            if (first_ != last_) return;
+            pool.give(head_);
+            head_ = kNone;
+        } else if (first_ == PacketPool::kPerBlock) {
             const std::uint32_t done = head_;
-            if (count_ != 0) head_ = pool[done].next;
+            head_ = pool[done].next;
             first_ = 0;
             pool.give(done);
         }
     }
+    // Always inlined: GCC drops calls of functions that do nothing but prefetch.
+    /// Fetches into cache what `front` will read.
+    HXMESH_INLINE void prefetch_front(PacketPool &pool) const { __builtin_prefetch(&pool[head_]); }
+    /// Fetches into cache what `push` will write.
+    HXMESH_INLINE void prefetch_back(PacketPool &pool) const { __builtin_prefetch(&pool[tail_], 1); }
 
   private:
-    std::uint32_t head_ = kNone, tail_ = kNone, count_ = 0;
-    std::uint8_t first_ = 0, last_ = 0;
+    std::uint32_t head_ = kNone, tail_ = kNone; // blocks
+    std::uint8_t first_ = 0, last_ = 0;         // places in them: of the front, and behind the back
 };
 
 } // namespace hxmesh::engine

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "events.hpp"
+#include "calendar.hpp"
 #include "hxmesh/route.hpp"
 #include "network.hpp"
 #include "packets.hpp"
@@ -60,6 +60,8 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
           endpoint_of_(std::move(placement)),
           num_ports_(static_cast<std::uint32_t>(wiring.port_peer.size())),
           num_endpoints_(static_cast<std::uint32_t>(wiring.endpoint_router.size())) {
+        if (num_ports_ + num_endpoints_ > kPortMask)
+            throw std::invalid_argument("at most " + std::to_string(kPortMask) + " ports");
         if (num_endpoints_ >= Packet::kMaxEndpoints)
             throw std::invalid_argument("at most " + std::to_string(Packet::kMaxEndpoints - 1) + " endpoints");
         max_flits_ = flits(p_.packet_bytes);
@@ -81,18 +83,19 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         workload_->start(*this);
         bool go_on = true;
         std::uint64_t next_tick = kTickEvents;
-        Event event{};
-        while (queue_.pop(event)) {
-            now_ = event.time;
+        while (const Event *next = calendar_.pop(now_)) {
+            const Event &event = *next;
             ++events_;
-            switch (event.kind) {
-            case EventKind::kArrive:
-                prefetch();
-                arrive(event);
-                break;
+            prefetch();
+            switch (event.kind()) {
             case EventKind::kPortFree:
-                prefetch();
-                port_free(event);
+                ports_[event.target].free_pending = false;
+                send_next(event.target);
+                break;
+            case EventKind::kNicFree:
+                ports_[event.target].free_pending = false;
+                if (event.message != 0) report_injected(event.message - 1);
+                feed(event.target - num_ports_);
                 break;
             case EventKind::kCredit:
                 credit(event);
@@ -102,6 +105,12 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
                 break;
             case EventKind::kCrossbarOut:
                 crossbar_out(event);
+                break;
+            case EventKind::kArrive:
+                arrive(event);
+                break;
+            case EventKind::kDeliver:
+                deliver(event.message);
                 break;
             case EventKind::kTimer:
                 workload_->on_timer(event.target, event.message, *this);
@@ -120,59 +129,56 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     static constexpr std::uint32_t kVcs = Routing::kVcs;
     static constexpr std::uint64_t kTickEvents = 1u << 20;
     static constexpr std::int32_t kPlenty = 1 << 29;
-    // Events of a lane are known before they are due. What one names is fetched into cache kFar events ahead, what that
-    // leads to kNear events ahead; a packet with one way to go is routed then, so that its output port can be fetched.
-    static constexpr std::uint32_t kFar = 12, kNear = 6;
+    // An open window's events are known. What one names is fetched into cache kFar events ahead, what that leads to
+    // kNear events ahead, where it will be put kNearest events ahead.
+    static constexpr std::uint32_t kFar = 48, kNear = 24, kNearest = 8;
+    // An arrival's target is its port and, where there was but one way to go when it left, the way on from there in the
+    // top bits: kStraight + the distance to the output queue, in queues.
+    static constexpr std::uint32_t kWayShift = 23, kPortMask = (1u << kWayShift) - 1, kStraight = 256;
+    static constexpr std::uint16_t kNobody = 0xffff;
 
-    struct OutputQueue {
-        PacketQueue queue;
-        std::int32_t credits;      // flits of room in the input buffer at the other end
-        std::int32_t used;         // flits queued here
-        std::uint32_t last_waiter; // of the input queues whose head wants to come here: a circular list
-    };
     // The size of these two decides the speed: a hop reads an input port and an output port, most often from outside
-    // the cache. With one virtual channel an output port is one cache line, with two or three it is two.
+    // the cache. What every packet needs comes first, and fits one line with up to three virtual channels.
     struct alignas(64) OutputPort {
-        TimePs busy_until;
-        TimePs crossbar_free;
-        std::uint64_t flits;
-        std::uint32_t packets;
-        std::uint32_t peer;    // port at the other end
-        std::uint8_t link;     // index into links_
-        bool free_pending;     // an event will come when the port is free
-        bool crossbar_pending; // an event will come when the crossbar serves the port again
-        bool often_waited_for; // the last packets found the port busy: worth the event before anything is queued
-        std::uint8_t last_vc : 4;
-        std::uint8_t filled : 4; // bit per virtual channel with queued packets
-        OutputQueue queues[kVcs];
+        TimePs busy_until = 0;
+        TimePs crossbar_free = 0;
+        std::uint32_t packets = 0;
+        std::uint32_t peer = kNone;        // port at the other end
+        std::uint32_t peer_router = kNone; // and its router
+        std::uint16_t peer_local = 0;      // and its number there
+        std::uint16_t first_waiter[kVcs];  // first of the router's input queues whose head wants to come here
+        std::uint8_t link = 0;             // index into links_
+        bool free_pending : 1 = false;     // an event will come when the port is free
+        bool crossbar_pending : 1 = false; // an event will come when the crossbar serves the port again
+        bool often_waited_for : 1 =
+            false; // the last packets found the port busy: worth the event before anything is queued
+        std::uint8_t last_vc = 0;
+        std::uint8_t filled = 0;    // bit per virtual channel with queued packets
+        std::int32_t credits[kVcs]; // flits of room in the input buffer at the other end
+        std::int32_t used[kVcs];    // flits queued here
+        PacketQueue queue[kVcs];
+        std::uint16_t last_waiter[kVcs];
+        std::uint32_t base = 0;      // first port of the router
+        std::uint8_t crossed_vc = 0; // of the last packet that waited for the crossbar
     };
     enum class InputState : std::uint8_t { kFlowing, kWaitsForOutput, kWaitsForCrossbar };
-    struct InputQueue {
-        PacketQueue queue;
-        std::uint32_t output; // output queue its head goes to
-        std::uint32_t next_waiter;
-        std::int32_t owed; // flits freed that the sender has not been told of
-        InputState state;
-        bool prompt; // the sender is short of credits: tell it of each
-    };
-    struct InputPort {
-        TimePs crossbar_free;
-        std::uint32_t router;
-        std::uint32_t peer; // the output port that sends here
-        std::uint16_t local;
-        InputQueue queues[kVcs];
-    };
-    struct Serialisation {
-        TimePs ps;
-        EventQueue::LaneId lane = EventQueue::kHeap;
-        bool known = false; // whether a lane was asked for: only lengths that occur get one
+    struct alignas(64) InputPort {
+        TimePs crossbar_free = 0;
+        std::uint32_t router = 0;
+        std::uint32_t peer = kNone;      // the output port that sends here
+        std::uint16_t local = 0;         // number in its router
+        std::uint16_t output[kVcs];      // local output queue that the head of each input queue goes to
+        std::uint16_t next_waiter[kVcs]; // local input queue that waits behind it for the same, or kNobody
+        InputState state[kVcs];
+        bool prompt[kVcs];       // the sender is short of credits: tell it of each
+        std::int32_t owed[kVcs]; // flits freed that the sender has not been told of
+        PacketQueue queue[kVcs];
     };
     struct Link {
         TimePs latency;
         std::int64_t bps;
-        EventQueue::LaneId lane;                  // of what travels along it
-        std::int32_t safe_credits;                // with so many left, a credit's travel time cannot matter
-        std::vector<Serialisation> serialisation; // [flits]
+        std::int32_t safe_credits;            // with so many left, a credit's travel time cannot matter
+        std::vector<TimePs> serialisation_ps; // [flits]
     };
     struct Message {
         std::uint32_t src_rank, dst_rank;
@@ -207,39 +213,42 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
             for (std::uint32_t g = offset_[r]; g < offset_[r + 1]; ++g) {
                 inputs_[g].router = r;
                 inputs_[g].local = static_cast<std::uint16_t>(g - offset_[r]);
-                inputs_[g].peer = kNone;
+                ports_[g].base = offset_[r];
             }
         }
         for (OutputPort &port : ports_) {
-            port.peer = kNone;
-            for (OutputQueue &q : port.queues) {
-                q.credits = input_flits_;
-                q.last_waiter = kNone;
-            }
+            std::fill_n(port.credits, kVcs, input_flits_);
+            std::fill_n(port.used, kVcs, 0);
+            std::fill_n(port.first_waiter, kVcs, kNobody);
+            std::fill_n(port.last_waiter, kVcs, kNobody);
         }
         for (std::uint32_t g = 0; g < num_ports_; ++g) {
             if (w.port_peer[g] < 0) continue;
-            ports_[g].peer = static_cast<std::uint32_t>(w.port_peer[g]);
+            connect(ports_[g], static_cast<std::uint32_t>(w.port_peer[g]));
             ports_[g].link = link(w.port_kind[g], p_.router_input_latency_ps + p_.router_output_latency_ps);
         }
         for (std::uint32_t e = 0; e < num_endpoints_; ++e) {
             const std::uint32_t host = offset_[static_cast<std::uint32_t>(w.endpoint_router[e])] +
                                        static_cast<std::uint32_t>(w.endpoint_port[e]);
             const std::uint32_t nic = num_ports_ + e;
-            ports_[nic].peer = host;
+            connect(ports_[nic], host);
             ports_[nic].link = link(w.port_kind[host], p_.router_input_latency_ps);
             ports_[host].peer = nic;
             ports_[host].link = link(w.port_kind[host], p_.router_output_latency_ps);
             // A NIC takes what comes: its link's bandwidth is the limit.
-            for (OutputQueue &q : ports_[host].queues)
-                q.credits = kPlenty;
+            std::fill_n(ports_[host].credits, kVcs, kPlenty);
         }
         for (std::uint32_t g = 0; g < num_ports_; ++g) {
             InputPort &in = inputs_[g];
             in.peer = ports_[g].peer;
             // Small buffers are always short of credits.
-            for (InputQueue &q : in.queues)
-                q.prompt = in.peer == kNone || input_flits_ < 4 * safe_credits(in.peer);
+            const bool prompt = in.peer == kNone || input_flits_ < 4 * safe_credits(in.peer);
+            for (std::uint32_t v = 0; v < kVcs; ++v) {
+                in.prompt[v] = prompt;
+                in.state[v] = InputState::kFlowing;
+                in.output[v] = in.next_waiter[v] = 0;
+                in.owed[v] = 0;
+            }
         }
         if (p_.crossbar_bps > 0) {
             crossbar_ps_.resize(static_cast<std::size_t>(max_flits_) + 1);
@@ -250,6 +259,25 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         machines_.resize(std::size_t{num_endpoints_} * static_cast<std::size_t>(p_.send_machines));
         for (std::uint32_t r = 0; r < endpoint_of_.size(); ++r)
             nics_[endpoint_of_[r]].rank = r;
+        missing_flits_.resize(all);
+        calendar_.set_window_shift(window_shift());
+    }
+
+    void connect(OutputPort &port, std::uint32_t peer) {
+        port.peer = peer;
+        port.peer_router = inputs_[peer].router;
+        port.peer_local = inputs_[peer].local;
+    }
+
+    /// Windows well below the delays that most events have, so that few fall into the window that is open.
+    [[nodiscard]] std::uint32_t window_shift() const {
+        auto least = static_cast<std::uint64_t>(kPlenty);
+        for (const Link &l : links_) {
+            const TimePs whole = l.serialisation_ps[static_cast<std::size_t>(max_flits_)];
+            for (const TimePs delay : {l.latency, whole})
+                if (delay > 0) least = std::min(least, static_cast<std::uint64_t>(delay));
+        }
+        return static_cast<std::uint32_t>(std::max(4, static_cast<int>(std::bit_width(least)) - 3));
     }
 
     [[nodiscard]] TimePs transfer_ps(std::int32_t n, std::int64_t bps) const {
@@ -265,13 +293,12 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         Link made;
         made.latency = latency;
         made.bps = bps;
-        made.lane = queue_.lane(latency);
         const TimePs flit = std::max<TimePs>(1, transfer_ps(1, bps));
         made.safe_credits = static_cast<std::int32_t>(
             std::min<TimePs>(kPlenty, latency / flit + 2 * static_cast<TimePs>(max_flits_) + 1));
         const auto n = static_cast<std::size_t>(max_flits_) + 1;
         for (std::size_t f = 0; f < n; ++f)
-            made.serialisation.push_back({transfer_ps(static_cast<std::int32_t>(f), bps)});
+            made.serialisation_ps.push_back(transfer_ps(static_cast<std::int32_t>(f), bps));
         links_.push_back(std::move(made));
         if (links_.size() > 255) throw std::invalid_argument("more than 255 kinds of link");
         return static_cast<std::uint8_t>(links_.size() - 1);
@@ -285,52 +312,96 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     }
 
     HXMESH_INLINE void prefetch() {
-        if (const Event *e = queue_.peek(kFar)) {
-            if (e->kind == EventKind::kPortFree)
-                fetch(ports_[e->target]);
-            else if (e->target < num_ports_)
-                fetch(inputs_[e->target]);
-            else
-                fetch(messages_[e->message]);
+        const Event &far = calendar_.ahead(kFar);
+        switch (far.kind()) {
+        case EventKind::kArrive:
+            fetch(inputs_[far.target & kPortMask]);
+            break;
+        case EventKind::kDeliver:
+            fetch(messages_[far.message]);
+            break;
+        case EventKind::kTimer:
+            break;
+        default:
+            fetch(ports_[far.target]);
         }
-        Event *e = queue_.peek(kNear);
-        if (e == nullptr || e->target >= num_ports_) return;
-        if (e->kind == EventKind::kArrive) {
-            const InputPort &in = inputs_[e->target];
-            RouteQuery query{in.router, in.local, e->vc, 0, Packet{e->message, e->header}.dst()};
-            if constexpr (Routing::kNeedsSource) query.src = messages_[e->message].src_endpoint;
-            Hop hop;
-            if (!routing_.only_hop(query, hop)) return;
-            e->hop = static_cast<std::uint16_t>(1 + hop.port * kVcs + hop.vc);
-            fetch(ports_[offset_[in.router] + hop.port]);
-        } else if (e->kind == EventKind::kPortFree) {
-            const OutputPort &port = ports_[e->target];
-            for (std::uint32_t v = 0; v < kVcs; ++v)
-                if (port.filled >> v & 1u) port.queues[v].queue.prefetch_front(pool_);
+        const Event &near = calendar_.ahead(kNear);
+        switch (near.kind()) {
+        case EventKind::kArrive:
+            if (near.target > kPortMask) fetch(ports_[way_out(near) / kVcs]);
+            break;
+        case EventKind::kPortFree: {
+            const OutputPort &port = ports_[near.target];
+            for (std::uint32_t v = 0; v < kVcs; ++v) {
+                if (port.filled >> v & 1u) port.queue[v].prefetch_front(pool_);
+                if (port.first_waiter[v] != kNobody) fetch(inputs_[port.base + port.first_waiter[v] / kVcs]);
+            }
+            break;
+        }
+        case EventKind::kNicFree: {
+            const std::uint32_t endpoint = near.target - num_ports_;
+            fetch(nics_[endpoint]);
+            fetch(machines_[std::size_t{endpoint} * static_cast<std::size_t>(p_.send_machines)]);
+            break;
+        }
+        default:
+            break;
+        }
+        const Event &nearest = calendar_.ahead(kNearest);
+        switch (nearest.kind()) {
+        case EventKind::kArrive:
+            if (nearest.target > kPortMask) {
+                const std::uint32_t out = way_out(nearest);
+                const OutputPort &port = ports_[out / kVcs];
+                if (port.filled >> out % kVcs & 1u) port.queue[out % kVcs].prefetch_back(pool_);
+                if (port.peer >= num_ports_) fetch(messages_[nearest.message]);
+            }
+            break;
+        case EventKind::kPortFree: {
+            const OutputPort &port = ports_[nearest.target];
+            for (std::uint32_t v = 0; v < kVcs; ++v) {
+                if (port.first_waiter[v] != kNobody)
+                    inputs_[port.base + port.first_waiter[v] / kVcs].queue[port.first_waiter[v] % kVcs].prefetch_front(
+                        pool_);
+                if (port.peer >= num_ports_ && (port.filled >> v & 1u))
+                    fetch(messages_[port.queue[v].front(pool_).message]);
+            }
+            break;
+        }
+        case EventKind::kNicFree: {
+            const std::uint32_t endpoint = nearest.target - num_ports_;
+            const Nic &nic = nics_[endpoint];
+            if (nic.active != 0)
+                fetch(messages_[machines_[std::size_t{endpoint} * static_cast<std::size_t>(p_.send_machines) +
+                                          (nic.turn < nic.active ? nic.turn : 0)]]);
+            break;
+        }
+        default:
+            break;
         }
     }
 
+    /// The output queue that an arriving packet goes to, if that was known when it left.
+    [[nodiscard]] HXMESH_INLINE static std::uint32_t way_out(const Event &event) {
+        return (event.target & kPortMask) * kVcs + (event.target >> kWayShift) - kStraight;
+    }
+
     HXMESH_INLINE void arrive(const Event &event) {
+        const std::uint32_t in_port = event.target & kPortMask, vc = event.vc();
         const Packet packet{event.message, event.header};
-        if (event.target >= num_ports_) {
-            deliver(event.message);
+        InputPort &in = inputs_[in_port];
+        if (in.state[vc] != InputState::kFlowing || !in.queue[vc].empty()) {
+            in.queue[vc].push(pool_, packet);
             return;
         }
-        InputQueue &in = inputs_[event.target].queues[event.vc];
-        if (in.state == InputState::kFlowing && in.queue.empty()) {
-            const std::uint32_t out = event.hop != 0 ? offset_[inputs_[event.target].router] * kVcs + event.hop - 1u
-                                                     : route(event.target, event.vc, packet);
-            if (may_cross(event.target, out, packet)) {
-                cross(event.target, out, packet);
-                return_credit(event.target, event.vc, packet.flits());
-                return;
-            }
-            in.output = out;
-            in.queue.push(pool_, packet);
-            wait(event.target, event.vc, packet);
+        const std::uint32_t out = event.target > kPortMask ? way_out(event) : route(in_port, vc, packet);
+        if (may_cross(in_port, out, packet)) {
+            cross(in_port, out, packet);
+            return_credit(in_port, vc, packet.flits());
             return;
         }
-        in.queue.push(pool_, packet);
+        in.queue[vc].push(pool_, packet);
+        wait(in_port, vc, out, packet);
     }
 
     [[nodiscard]] HXMESH_INLINE std::uint32_t route(std::uint32_t in_port, std::uint32_t in_vc, Packet packet) const {
@@ -347,82 +418,75 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         const Simulator &sim;
         std::uint32_t base;
         [[nodiscard]] std::int32_t operator()(std::uint32_t port, std::uint32_t vc) const {
-            return sim.output_flits_ - sim.ports_[base + port].queues[vc].used;
+            return sim.output_flits_ - sim.ports_[base + port].used[vc];
         }
         [[nodiscard]] std::int32_t capacity() const { return sim.output_flits_; }
     };
 
-    [[nodiscard]] HXMESH_INLINE OutputQueue &output(std::uint32_t out) { return ports_[out / kVcs].queues[out % kVcs]; }
-    [[nodiscard]] HXMESH_INLINE InputQueue &input(std::uint32_t in) { return inputs_[in / kVcs].queues[in % kVcs]; }
-
     [[nodiscard]] HXMESH_INLINE bool may_cross(std::uint32_t in_port, std::uint32_t out, Packet packet) const {
         const OutputPort &port = ports_[out / kVcs];
-        const OutputQueue &q = port.queues[out % kVcs];
-        if (q.last_waiter != kNone || q.used + packet.flits() > output_flits_) return false;
+        const std::uint32_t vc = out % kVcs;
+        if (port.first_waiter[vc] != kNobody || port.used[vc] + packet.flits() > output_flits_) return false;
         return p_.crossbar_bps == 0 || (inputs_[in_port].crossbar_free <= now_ && port.crossbar_free <= now_);
     }
 
-    /// The head of an input queue, already in it, waits for what it lacks.
-    void wait(std::uint32_t in_port, std::uint32_t in_vc, Packet packet) {
-        InputPort &port = inputs_[in_port];
-        InputQueue &in = port.queues[in_vc];
-        if (p_.crossbar_bps != 0 && port.crossbar_free > now_) {
-            in.state = InputState::kWaitsForCrossbar;
-            queue_.push_any(
-                {port.crossbar_free, in_port, 0, 0, static_cast<std::uint8_t>(in_vc), EventKind::kCrossbarIn});
+    /// The head of an input queue, already in it, waits for what it lacks to go to output queue `out`.
+    void wait(std::uint32_t in_port, std::uint32_t in_vc, std::uint32_t out, Packet packet) {
+        InputPort &in = inputs_[in_port];
+        const std::uint32_t base = offset_[in.router];
+        in.output[in_vc] = static_cast<std::uint16_t>(out - base * kVcs);
+        if (p_.crossbar_bps != 0 && in.crossbar_free > now_) {
+            in.state[in_vc] = InputState::kWaitsForCrossbar;
+            calendar_.push(in.crossbar_free, EventKind::kCrossbarIn, in_vc, in_port, 0, 0);
             return;
         }
-        in.state = InputState::kWaitsForOutput;
-        const std::uint32_t at = in_port * kVcs + in_vc;
-        OutputQueue &q = output(in.output);
-        if (q.last_waiter == kNone) {
-            in.next_waiter = at;
-        } else {
-            InputQueue &last = input(q.last_waiter);
-            in.next_waiter = last.next_waiter;
-            last.next_waiter = at;
-        }
-        q.last_waiter = at;
-        if (p_.crossbar_bps != 0 && q.used + packet.flits() <= output_flits_) wake_at_crossbar(in.output / kVcs);
+        in.state[in_vc] = InputState::kWaitsForOutput;
+        const auto self = static_cast<std::uint16_t>(in.local * kVcs + in_vc);
+        OutputPort &port = ports_[out / kVcs];
+        const std::uint32_t out_vc = out % kVcs;
+        if (port.first_waiter[out_vc] == kNobody)
+            port.first_waiter[out_vc] = self;
+        else
+            next_waiter(base, port.last_waiter[out_vc]) = self;
+        port.last_waiter[out_vc] = self;
+        in.next_waiter[in_vc] = kNobody;
+        if (p_.crossbar_bps != 0 && port.used[out % kVcs] + packet.flits() <= output_flits_)
+            wake_at_crossbar(out / kVcs);
+    }
+
+    /// The waiter behind local input queue `queue` of the router whose first port is `base`.
+    [[nodiscard]] std::uint16_t &next_waiter(std::uint32_t base, std::uint32_t queue) {
+        return inputs_[base + queue / kVcs].next_waiter[queue % kVcs];
     }
 
     void wake_at_crossbar(std::uint32_t out_port) {
         OutputPort &port = ports_[out_port];
         if (port.crossbar_pending || port.crossbar_free <= now_) return;
         port.crossbar_pending = true;
-        queue_.push_any({port.crossbar_free, out_port, 0, 0, 0, EventKind::kCrossbarOut});
-    }
-
-    /// Takes the first waiter off the list of an output queue.
-    void pop_waiter(OutputQueue &q, std::uint32_t first) {
-        if (first == q.last_waiter)
-            q.last_waiter = kNone;
-        else
-            input(q.last_waiter).next_waiter = input(first).next_waiter;
+        calendar_.push(port.crossbar_free, EventKind::kCrossbarOut, 0, out_port, 0, 0);
     }
 
     /// Moves a packet through the crossbar: onto the link if that is free, else into the output queue.
     HXMESH_INLINE void cross(std::uint32_t in_port, std::uint32_t out, Packet packet) {
         const std::uint32_t out_port = out / kVcs, vc = out % kVcs;
         OutputPort &port = ports_[out_port];
-        OutputQueue &q = port.queues[vc];
         if (p_.crossbar_bps != 0) {
             const TimePs busy = now_ + crossbar_ps_[static_cast<std::size_t>(packet.flits())];
             inputs_[in_port].crossbar_free = busy;
             port.crossbar_free = busy;
         }
         const bool idle = is_idle(port);
-        if (idle && q.queue.empty() && q.credits >= packet.flits()) {
-            transmit(out_port, port, q, vc, packet);
+        if (idle && !(port.filled >> vc & 1u) && port.credits[vc] >= packet.flits()) {
+            transmit(out_port, port, vc, packet);
             return;
         }
-        q.used += packet.flits();
-        q.queue.push(pool_, packet);
-        port.filled = static_cast<std::uint8_t>((port.filled | 1u << vc) & 15u);
+        port.used[vc] += packet.flits();
+        port.queue[vc].push(pool_, packet);
+        port.filled = static_cast<std::uint8_t>(port.filled | 1u << vc);
         if (!idle && !port.free_pending) {
             port.free_pending = true;
             port.often_waited_for = true;
-            queue_.push_any({port.busy_until, out_port, 0, 0, 0, EventKind::kPortFree});
+            calendar_.push(port.busy_until, EventKind::kPortFree, 0, out_port, 0, 0);
         }
     }
 
@@ -431,46 +495,38 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         return !port.free_pending && port.busy_until <= now_;
     }
 
-    HXMESH_INLINE void transmit(std::uint32_t out_port, OutputPort &port, OutputQueue &q, std::uint32_t vc,
-                                Packet packet) {
-        const TimePs busy = launch(port, q, vc, packet).ps;
-        port.busy_until = now_ + busy;
+    HXMESH_INLINE void transmit(std::uint32_t out_port, OutputPort &port, std::uint32_t vc, Packet packet) {
+        port.busy_until = now_ + launch(out_port, port, vc, packet);
         if (port.filled == 0 && !port.often_waited_for) return;
         port.free_pending = true;
-        const Serialisation &time = links_[port.link].serialisation[static_cast<std::size_t>(packet.flits())];
-        queue_.push(time.lane, {now_ + busy, out_port, 0, 0, 0, EventKind::kPortFree});
+        calendar_.push(port.busy_until, EventKind::kPortFree, 0, out_port, 0, 0);
     }
 
     /// Sends the head of a packet on its way; returns how long its length occupies the port.
-    HXMESH_INLINE const Serialisation &launch(OutputPort &port, OutputQueue &q, std::uint32_t vc, Packet packet) {
-        const auto n = static_cast<std::size_t>(packet.flits());
-        q.credits -= packet.flits();
-        if (q.credits < 2 * links_[port.link].safe_credits) [[unlikely]]
-            collect(port, q, vc);
-        port.last_vc = static_cast<std::uint8_t>(vc & 15u);
+    HXMESH_INLINE TimePs launch(std::uint32_t out_port, OutputPort &port, std::uint32_t vc, Packet packet) {
+        const Link &l = links_[port.link];
+        port.credits[vc] -= packet.flits();
+        if (port.credits[vc] < 2 * l.safe_credits) [[unlikely]]
+            collect(port, vc);
+        port.last_vc = static_cast<std::uint8_t>(vc);
         ++port.packets;
-        port.flits += n;
-        Link &l = links_[port.link];
-        // Of the packets of a message only the last to reach the NIC has consequences; the rest need no event.
-        if (port.peer < num_ports_ || is_last_delivery(packet.message))
-            queue_.push(l.lane, {now_ + l.latency, port.peer, packet.message, packet.header,
-                                 static_cast<std::uint8_t>(vc), EventKind::kArrive});
-        Serialisation &time = l.serialisation[n];
-        if (!time.known) [[unlikely]] {
-            time.known = true;
-            time.lane = queue_.lane(time.ps);
+        if (packet.flits() != max_flits_)
+            missing_flits_[out_port] += static_cast<std::uint64_t>(max_flits_ - packet.flits());
+        if (port.peer < num_ports_) {
+            RouteQuery query{port.peer_router, port.peer_local, vc, 0, packet.dst()};
+            if constexpr (Routing::kNeedsSource) query.src = messages_[packet.message].src_endpoint;
+            Hop hop;
+            std::uint32_t target = port.peer;
+            if (routing_.only_hop(query, hop)) {
+                const std::uint32_t way = kStraight + (hop.port - port.peer_local) * kVcs + hop.vc;
+                if (way - 1 < 2 * kStraight - 1) target |= way << kWayShift;
+            }
+            calendar_.push(now_ + l.latency, EventKind::kArrive, vc, target, packet.message, packet.header);
+        } else if (is_last_delivery(packet.message)) {
+            // The other packets of a message have no consequences, and need no event.
+            calendar_.push(now_ + l.latency, EventKind::kDeliver, 0, 0, packet.message, 0);
         }
-        return time;
-    }
-
-    HXMESH_INLINE void port_free(const Event &event) {
-        ports_[event.target].free_pending = false;
-        if (event.target < num_ports_) {
-            send_next(event.target);
-            return;
-        }
-        if (event.message != 0) report_injected(event.message - 1);
-        feed(event.target - num_ports_);
+        return l.serialisation_ps[static_cast<std::size_t>(packet.flits())];
     }
 
     /// Puts the next packet of a router's output port on its link: round robin over channels with credits.
@@ -484,14 +540,13 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         for (std::uint32_t tried = 0; tried < kVcs; ++tried) {
             vc = vc + 1 == kVcs ? 0 : vc + 1;
             if (!(port.filled >> vc & 1u)) continue;
-            OutputQueue &q = port.queues[vc];
-            const Packet packet = q.queue.front(pool_);
-            if (q.credits < packet.flits()) continue;
-            q.queue.pop(pool_);
-            q.used -= packet.flits();
-            if (q.queue.empty()) port.filled = static_cast<std::uint8_t>(port.filled & ~(1u << vc) & 15u);
-            transmit(out_port, port, q, vc, packet);
-            if (q.last_waiter != kNone) admit(out_port, vc);
+            const Packet packet = port.queue[vc].front(pool_);
+            if (port.credits[vc] < packet.flits()) continue;
+            port.queue[vc].pop(pool_);
+            port.used[vc] -= packet.flits();
+            if (port.queue[vc].empty()) port.filled = static_cast<std::uint8_t>(port.filled & ~(1u << vc));
+            transmit(out_port, port, vc, packet);
+            if (port.first_waiter[vc] != kNobody) admit(out_port, vc);
             return;
         }
     }
@@ -499,28 +554,26 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     /// Lets inputs that wait for this output queue in, longest waiting first, while there is room.
     void admit(std::uint32_t out_port, std::uint32_t vc) {
         OutputPort &port = ports_[out_port];
-        OutputQueue &q = port.queues[vc];
-        while (q.last_waiter != kNone) {
-            const std::uint32_t at = input(q.last_waiter).next_waiter;
-            InputQueue &in = input(at);
-            const std::uint32_t in_port = at / kVcs, in_vc = at % kVcs;
-            const Packet packet = in.queue.front(pool_);
-            if (q.used + packet.flits() > output_flits_) return;
-            if (p_.crossbar_bps != 0) {
-                if (port.crossbar_free > now_) {
-                    wake_at_crossbar(out_port);
-                    return;
-                }
-                if (inputs_[in_port].crossbar_free > now_) {
-                    pop_waiter(q, at);
-                    wait(in_port, in_vc, packet);
-                    continue;
-                }
+        const std::uint32_t base = port.base;
+        while (port.first_waiter[vc] != kNobody) {
+            const std::uint16_t first = port.first_waiter[vc];
+            const std::uint32_t in_port = base + first / kVcs, in_vc = first % kVcs;
+            InputPort &in = inputs_[in_port];
+            const Packet packet = in.queue[in_vc].front(pool_);
+            if (port.used[vc] + packet.flits() > output_flits_) return;
+            if (p_.crossbar_bps != 0 && port.crossbar_free > now_) {
+                wake_at_crossbar(out_port);
+                return;
             }
-            pop_waiter(q, at);
-            in.state = InputState::kFlowing;
+            port.first_waiter[vc] = in.next_waiter[in_vc];
+            if (p_.crossbar_bps != 0 && in.crossbar_free > now_) {
+                wait(in_port, in_vc, out_port * kVcs + vc, packet);
+                continue;
+            }
+            in.state[in_vc] = InputState::kFlowing;
+            port.crossed_vc = static_cast<std::uint8_t>(vc);
             cross(in_port, out_port * kVcs + vc, packet);
-            in.queue.pop(pool_);
+            in.queue[in_vc].pop(pool_);
             return_credit(in_port, in_vc, packet.flits());
             drain(in_port, in_vc);
         }
@@ -528,19 +581,19 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
 
     /// Moves on what can move from an input queue whose head has just left.
     void drain(std::uint32_t in_port, std::uint32_t in_vc) {
-        InputQueue &in = inputs_[in_port].queues[in_vc];
-        while (!in.queue.empty()) {
-            const Packet packet = in.queue.front(pool_);
-            in.output = route(in_port, in_vc, packet);
-            if (!may_cross(in_port, in.output, packet)) {
-                wait(in_port, in_vc, packet);
+        InputPort &in = inputs_[in_port];
+        while (!in.queue[in_vc].empty()) {
+            const Packet packet = in.queue[in_vc].front(pool_);
+            const std::uint32_t out = route(in_port, in_vc, packet);
+            if (!may_cross(in_port, out, packet)) {
+                wait(in_port, in_vc, out, packet);
                 return;
             }
-            cross(in_port, in.output, packet);
-            in.queue.pop(pool_);
+            cross(in_port, out, packet);
+            in.queue[in_vc].pop(pool_);
             return_credit(in_port, in_vc, packet.flits());
         }
-        in.state = InputState::kFlowing;
+        in.state[in_vc] = InputState::kFlowing;
     }
 
     [[nodiscard]] std::int32_t safe_credits(std::uint32_t port) const { return links_[ports_[port].link].safe_credits; }
@@ -551,36 +604,34 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     /// it learns of more: they are noted here, and it collects them when it runs low (`collect`). This saves a visit to
     /// the sender for every packet.
     HXMESH_INLINE void return_credit(std::uint32_t in_port, std::uint32_t in_vc, std::int32_t n) {
-        InputPort &port = inputs_[in_port];
-        InputQueue &in = port.queues[in_vc];
-        if (!in.prompt) {
-            in.owed += n;
+        InputPort &in = inputs_[in_port];
+        if (!in.prompt[in_vc]) {
+            in.owed[in_vc] += n;
             return;
         }
-        const Link &l = links_[ports_[port.peer].link];
-        queue_.push(l.lane, {now_ + l.latency, port.peer, static_cast<std::uint32_t>(n), 0,
-                             static_cast<std::uint8_t>(in_vc), EventKind::kCredit});
+        calendar_.push(now_ + links_[ports_[in.peer].link].latency, EventKind::kCredit, in_vc, in.peer,
+                       static_cast<std::uint32_t>(n), 0);
     }
 
     /// A sender that runs low takes what it is owed; if that does not help, it asks to be told of each credit.
-    void collect(OutputPort &port, OutputQueue &q, std::uint32_t vc) {
+    void collect(OutputPort &port, std::uint32_t vc) {
         if (port.peer >= num_ports_) {
-            q.credits = kPlenty; // a NIC
+            port.credits[vc] = kPlenty; // a NIC
             return;
         }
-        InputQueue &in = inputs_[port.peer].queues[vc];
-        if (in.prompt) return;
-        q.credits += in.owed;
-        in.owed = 0;
-        in.prompt = q.credits < 2 * links_[port.link].safe_credits;
+        InputPort &in = inputs_[port.peer];
+        if (in.prompt[vc]) return;
+        port.credits[vc] += in.owed[vc];
+        in.owed[vc] = 0;
+        in.prompt[vc] = port.credits[vc] < 2 * links_[port.link].safe_credits;
     }
 
     void credit(const Event &event) {
         OutputPort &port = ports_[event.target];
-        OutputQueue &q = port.queues[event.vc];
-        q.credits += static_cast<std::int32_t>(event.message);
+        const std::uint32_t vc = event.vc();
+        port.credits[vc] += static_cast<std::int32_t>(event.message);
         const std::int32_t plenty = 4 * links_[port.link].safe_credits;
-        if (q.credits >= plenty && input_flits_ >= plenty) inputs_[port.peer].queues[event.vc].prompt = false;
+        if (port.credits[vc] >= plenty && input_flits_ >= plenty) inputs_[port.peer].prompt[vc] = false;
         if (!is_idle(port)) return;
         if (event.target >= num_ports_)
             feed(event.target - num_ports_);
@@ -589,25 +640,31 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     }
 
     void crossbar_in(const Event &event) {
-        InputQueue &in = inputs_[event.target].queues[event.vc];
-        if (in.state != InputState::kWaitsForCrossbar) return;
-        in.state = InputState::kFlowing;
-        const Packet packet = in.queue.front(pool_);
-        if (!may_cross(event.target, in.output, packet)) {
-            wait(event.target, event.vc, packet);
+        const std::uint32_t in_port = event.target, vc = event.vc();
+        InputPort &in = inputs_[in_port];
+        if (in.state[vc] != InputState::kWaitsForCrossbar) return;
+        in.state[vc] = InputState::kFlowing;
+        const Packet packet = in.queue[vc].front(pool_);
+        const std::uint32_t out = offset_[in.router] * kVcs + in.output[vc];
+        if (!may_cross(in_port, out, packet)) {
+            wait(in_port, vc, out, packet);
             return;
         }
-        cross(event.target, in.output, packet);
-        in.queue.pop(pool_);
-        return_credit(event.target, event.vc, packet.flits());
-        drain(event.target, event.vc);
+        cross(in_port, out, packet);
+        in.queue[vc].pop(pool_);
+        return_credit(in_port, vc, packet.flits());
+        drain(in_port, vc);
     }
 
     void crossbar_out(const Event &event) {
         OutputPort &port = ports_[event.target];
         port.crossbar_pending = false;
-        for (std::uint32_t v = 0; v < kVcs; ++v)
-            if (port.queues[v].last_waiter != kNone) admit(event.target, v);
+        // In turn, so that no channel waits for ever for the others.
+        std::uint32_t v = port.crossed_vc;
+        for (std::uint32_t tried = 0; tried < kVcs; ++tried) {
+            v = v + 1 == kVcs ? 0 : v + 1;
+            if (port.first_waiter[v] != kNobody) admit(event.target, v);
+        }
     }
 
     // ---- endpoints ---------------------------------------------------------------------------------------------
@@ -624,8 +681,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         const std::uint32_t id = machines[nic.turn];
         Message &m = messages_[id];
         const auto n = m.to_inject == 1 ? m.last_flits : static_cast<std::uint32_t>(max_flits_);
-        OutputQueue &q = port.queues[0];
-        if (q.credits < static_cast<std::int32_t>(n)) return;
+        if (port.credits[0] < static_cast<std::int32_t>(n)) return;
         std::uint32_t ended = 0;
         if (--m.to_inject == 0) {
             ended = id + 1;
@@ -637,9 +693,8 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
             ++nic.turn;
         }
         const std::uint32_t header = Packet::pack(m.dst_endpoint, n);
-        const Serialisation &time = launch(port, q, 0, {id, header});
         port.free_pending = true;
-        queue_.push(time.lane, {now_ + time.ps, port_id, ended, 0, 0, EventKind::kPortFree});
+        calendar_.push(now_ + launch(port_id, port, 0, {id, header}), EventKind::kNicFree, 0, port_id, ended, 0);
     }
 
     void fill_machines(std::uint32_t endpoint, Nic &nic) {
@@ -716,7 +771,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     }
 
     void timer(TimePs delay, std::uint32_t target, std::uint32_t value) override {
-        queue_.push_any({now_ + delay, target, value, 0, 0, EventKind::kTimer});
+        calendar_.push(now_ + delay, EventKind::kTimer, 0, target, value, 0);
     }
 
     void wake(std::uint32_t rank) override {
@@ -733,7 +788,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     }
 
     [[nodiscard]] std::size_t bytes() const {
-        return pool_.bytes() + queue_.bytes() + ports_.size() * sizeof(OutputPort) +
+        return pool_.bytes() + calendar_.bytes() + ports_.size() * sizeof(OutputPort) +
                inputs_.size() * sizeof(InputPort) + nics_.size() * sizeof(Nic) +
                messages_.capacity() * sizeof(Message) + workload_->bytes();
     }
@@ -750,9 +805,10 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         out.bytes_delivered = bytes_delivered_;
         out.engine_bytes = bytes();
         out.ranks = workload_->records;
-        for (const OutputPort &port : ports_) {
-            out.port_packets.push_back(port.packets);
-            out.port_flits.push_back(port.flits);
+        for (std::size_t g = 0; g < ports_.size(); ++g) {
+            const std::uint64_t packets = ports_[g].packets;
+            out.port_packets.push_back(packets);
+            out.port_flits.push_back(packets * static_cast<std::uint64_t>(max_flits_) - missing_flits_[g]);
         }
         std::uint32_t unfinished = 0;
         std::string first;
@@ -785,14 +841,14 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     /// A finished network is empty and has all its credits: anything else is a defect of the engine.
     void check_conserved() const {
         for (const InputPort &port : inputs_)
-            for (const InputQueue &q : port.queues)
-                if (!q.queue.empty()) throw std::logic_error("a packet is left in an input queue");
+            for (const PacketQueue &q : port.queue)
+                if (!q.empty()) throw std::logic_error("a packet is left in an input queue");
         for (const OutputPort &port : ports_) {
             for (std::uint32_t v = 0; v < kVcs; ++v) {
-                const OutputQueue &q = port.queues[v];
-                if (!q.queue.empty() || q.used != 0) throw std::logic_error("a packet is left in an output queue");
+                if (!port.queue[v].empty() || port.used[v] != 0)
+                    throw std::logic_error("a packet is left in an output queue");
                 if (port.peer >= num_ports_) continue;
-                if (q.credits + inputs_[port.peer].queues[v].owed != input_flits_)
+                if (port.credits[v] + inputs_[port.peer].owed[v] != input_flits_)
                     throw std::logic_error("credits were lost or made up");
             }
         }
@@ -804,14 +860,15 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         for (std::uint32_t start = 0; start < num_ports_ * kVcs; ++start) {
             std::vector<std::uint32_t> path;
             std::uint32_t out = start;
-            while (out != kNone && !seen[out] && !output(out).queue.empty()) {
+            while (out != kNone && !seen[out] && !ports_[out / kVcs].queue[out % kVcs].empty()) {
                 seen[out] = 1;
                 path.push_back(out);
                 // This output's head waits for credits: the input queue at the other end is full.
                 const std::uint32_t peer = ports_[out / kVcs].peer;
                 if (peer >= num_ports_) break;
-                const InputQueue &in = inputs_[peer].queues[out % kVcs];
-                out = in.queue.empty() ? kNone : in.output;
+                const InputPort &in = inputs_[peer];
+                const std::uint32_t vc = out % kVcs;
+                out = in.queue[vc].empty() ? kNone : offset_[in.router] * kVcs + in.output[vc];
             }
             const auto again = std::find(path.begin(), path.end(), out);
             if (again == path.end()) continue;
@@ -839,13 +896,14 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     TimePs now_ = 0;
     std::uint64_t events_ = 0, delivered_ = 0, messages_sent_ = 0;
     std::int64_t bytes_delivered_ = 0;
-    EventQueue queue_;
+    Calendar calendar_;
     PacketPool pool_;
     std::vector<std::uint32_t> offset_; // first port of each router
     PageVector<OutputPort> ports_;      // router ports, then one NIC port per endpoint
     PageVector<InputPort> inputs_;      // router ports
     std::vector<Link> links_;
-    std::vector<TimePs> crossbar_ps_; // [flits]
+    std::vector<std::uint64_t> missing_flits_; // [all ports] by which packets were shorter than the largest
+    std::vector<TimePs> crossbar_ps_;          // [flits]
     PageVector<Message> messages_;
     std::uint32_t free_message_ = kNone;
     std::vector<Nic> nics_;

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "events.hpp"
+#include "calendar.hpp"
 #include "network.hpp"
 #include "packets.hpp"
 

@@ -1,0 +1,291 @@
+// The event queue: a calendar of short windows of simulated time, each put in order when it is opened.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <queue>
+#include <vector>
+
+#if defined(__GNUC__)
+#define HXMESH_INLINE [[gnu::always_inline]] inline
+#else
+#define HXMESH_INLINE inline
+#endif
+
+namespace hxmesh::engine {
+
+using TimePs = std::int64_t;
+inline constexpr TimePs kNever = std::numeric_limits<TimePs>::max();
+
+/// Events of the same time come in this order: what frees something before what asks for it.
+enum class EventKind : std::uint8_t {
+    kPortFree,    // a router's port has put a packet on its link: target = port
+    kNicFree,     // a NIC has put a packet on its link: target = port, message = 1 + the message that ended, or 0
+    kCredit,      // flits freed downstream: target = port, message = flits, channel
+    kCrossbarIn,  // an input port may use the crossbar again: target = port, channel
+    kCrossbarOut, // an output port may take from the crossbar again: target = port
+    kArrive,      // the head of a packet reaches a router's port: target = port and way on, message, header, channel
+    kDeliver,     // the head of the last packet of a message reaches its NIC: message
+    kTimer,       // the workload's own: target, message
+};
+
+/// 16 bytes, because each is written and read several times.
+struct Event {
+    static constexpr std::uint32_t kOffsetShift = 7; // below: 3 bits of kind, 4 of channel
+
+    std::uint32_t key; // time from the start of the window, kind, channel
+    std::uint32_t target;
+    std::uint32_t message;
+    std::uint32_t header; // packed destination and flits of a packet
+
+    [[nodiscard]] EventKind kind() const { return static_cast<EventKind>(key >> 4 & 7u); }
+    [[nodiscard]] std::uint32_t vc() const { return key & 15u; }
+    [[nodiscard]] std::uint32_t offset() const { return key >> kOffsetShift; }
+    /// Time and kind: what events are ordered by. Equal ones come in an order that depends on nothing but the run.
+    [[nodiscard]] std::uint32_t rank() const { return key >> 4; }
+};
+
+/// A window is opened by sorting its events into one array: the next event is the next element, and those behind it
+/// are known long enough ahead to be fetched into cache (`ahead`). Deterministic.
+class Calendar {
+  public:
+    static constexpr std::uint32_t kMaxAhead = 64;
+
+    Calendar() { batch_.resize(kMaxAhead); }
+
+    /// Sets the length of a window to 2^shift ps, before the first event.
+    void set_window_shift(std::uint32_t shift) { shift_ = std::min(shift, kMaxShift); }
+
+    HXMESH_INLINE void push(TimePs time, EventKind kind, std::uint32_t vc, std::uint32_t target, std::uint32_t message,
+                            std::uint32_t header) {
+        const std::uint64_t window = static_cast<std::uint64_t>(time) >> shift_;
+        const std::uint32_t offset = static_cast<std::uint32_t>(time) & ((1u << shift_) - 1);
+        const std::uint32_t key = offset << Event::kOffsetShift | static_cast<std::uint32_t>(kind) << 4 | vc;
+        if (window - window_ - 1 >= kSlots - 1) [[unlikely]] {
+            push_elsewhere(window, {key, target, message, header});
+            return;
+        }
+        // Field by field: a whole event put together first would be read back before its parts are stored.
+        Event &event = place(static_cast<std::uint32_t>(window % kSlots));
+        event.key = key;
+        event.target = target;
+        event.message = message;
+        event.header = header;
+    }
+
+    /// Takes the next event and its time; null when there is none. It is there until the next one is taken.
+    HXMESH_INLINE const Event *pop(TimePs &time) {
+        const Event *event = &batch_[at_];
+        if (at_ == size_ || soon_rank_ < event->rank()) [[unlikely]] {
+            event = pop_elsewhere();
+            if (event == nullptr) return nullptr;
+        } else {
+            ++at_;
+        }
+        time = start_ + event->offset();
+        return event;
+    }
+
+    /// The event `n` <= kMaxAhead places behind the last one taken, or one without meaning and with target 0.
+    [[nodiscard]] HXMESH_INLINE const Event &ahead(std::uint32_t n) const { return batch_[at_ + n - 1]; }
+
+    [[nodiscard]] std::size_t bytes() const {
+        return (buffered_ + batch_.capacity() + scratch_.capacity()) * sizeof(Event) +
+               (soon_rest_.size() + far_.size()) * sizeof(Late);
+    }
+
+  private:
+    static constexpr std::uint32_t kSlots = 256, kMaxShift = 19, kNoRank = 0xffffffffu;
+    static constexpr std::uint32_t kFew = 40; // are sorted by insertion
+
+    /// The events of a window to come, in a buffer of its own.
+    struct Slot {
+        std::unique_ptr<Event[]> events;
+        std::uint32_t size = 0, capacity = 0;
+    };
+    /// Events in order, the first `head` of them taken.
+    struct Lane {
+        std::vector<Event> events;
+        std::size_t head = 0;
+    };
+    /// An event outside the slots and lanes, with what orders it among its like.
+    struct Late {
+        std::uint64_t window, sequence;
+        Event event;
+        bool operator<(const Late &other) const {
+            if (window != other.window) return window > other.window;
+            if (event.rank() != other.event.rank()) return event.rank() > other.event.rank();
+            return sequence > other.sequence;
+        }
+    };
+
+    HXMESH_INLINE Event &place(std::uint32_t index) {
+        Slot &slot = slots_[index];
+        if (slot.size == slot.capacity) [[unlikely]]
+            enlarge(slot, index);
+        return slot.events[slot.size++];
+    }
+
+    const Event *pop_elsewhere() {
+        if (soon_rank_ == kNoRank) return open_next() ? &batch_[at_++] : nullptr;
+        Lane *lane = nullptr;
+        for (Lane &l : soon_)
+            if (l.head < l.events.size() && l.events[l.head].rank() == soon_rank_) {
+                lane = &l;
+                break;
+            }
+        if (lane != nullptr) {
+            late_ = lane->events[lane->head++];
+        } else {
+            late_ = soon_rest_.top().event;
+            soon_rest_.pop();
+        }
+        soon_rank_ = soon_rest_.empty() ? kNoRank : soon_rest_.top().event.rank();
+        for (Lane &l : soon_) {
+            if (l.head < l.events.size()) {
+                soon_rank_ = std::min(soon_rank_, l.events[l.head].rank());
+            } else {
+                l.events.clear();
+                l.head = 0;
+            }
+        }
+        return &late_;
+    }
+
+    /// The open window's own events, and those beyond the slots.
+    void push_elsewhere(std::uint64_t window, const Event &event) {
+        if (window != window_) {
+            far_.push({window, sequence_++, event});
+            return;
+        }
+        soon_rank_ = std::min(soon_rank_, event.rank());
+        for (Lane &lane : soon_) {
+            if (!lane.events.empty() && lane.events.back().rank() > event.rank()) continue;
+            lane.events.push_back(event);
+            return;
+        }
+        soon_rest_.push({window, sequence_++, event});
+    }
+
+    void enlarge(Slot &slot, std::uint32_t index) {
+        if (slot.capacity == 0) {
+            used_[index / 64] |= std::uint64_t{1} << (index % 64);
+            if (!spare_.empty()) {
+                slot = std::move(spare_.back());
+                spare_.pop_back();
+                return;
+            }
+        }
+        Slot bigger;
+        bigger.size = slot.size;
+        bigger.capacity = std::max(32u, 2 * slot.capacity);
+        bigger.events = std::make_unique_for_overwrite<Event[]>(bigger.capacity);
+        std::copy_n(slot.events.get(), slot.size, bigger.events.get());
+        buffered_ += bigger.capacity - slot.capacity;
+        slot = std::move(bigger);
+    }
+
+    [[nodiscard]] std::uint64_t next_slot_window() const {
+        // The open window's slot is empty, so that going round meets the others in the order of time.
+        const auto start = static_cast<std::uint32_t>(window_ % kSlots);
+        for (std::uint32_t step = 0; step <= kSlots / 64; ++step) {
+            const std::uint32_t word = (start / 64 + step) % (kSlots / 64);
+            std::uint64_t bits = used_[word];
+            if (step == 0) bits &= ~std::uint64_t{0} << (start % 64);
+            if (bits == 0) continue;
+            const std::uint32_t slot = word * 64 + static_cast<std::uint32_t>(std::countr_zero(bits));
+            return window_ + (slot + kSlots - start) % kSlots;
+        }
+        return std::numeric_limits<std::uint64_t>::max();
+    }
+
+    bool open_next() {
+        std::uint64_t next = next_slot_window();
+        if (!far_.empty()) next = std::min(next, far_.top().window);
+        if (next == std::numeric_limits<std::uint64_t>::max()) return false;
+        const auto index = static_cast<std::uint32_t>(next % kSlots);
+        while (!far_.empty() && far_.top().window == next) {
+            place(index) = far_.top().event;
+            far_.pop();
+        }
+        window_ = next;
+        start_ = static_cast<TimePs>(next << shift_);
+        Slot &slot = slots_[index];
+        at_ = 0;
+        size_ = slot.size;
+        if (batch_.size() < size_ + kMaxAhead) {
+            batch_.resize(2 * size_ + kMaxAhead);
+            scratch_.resize(batch_.size());
+        }
+        sort(slot.events.get(), slot.size);
+        // What lies behind the end may be looked at, not used.
+        std::fill_n(batch_.begin() + size_, kMaxAhead, Event{});
+        slot.size = 0;
+        spare_.push_back(
+            std::move(slot)); // last in, first out: the next window gets the buffer that is warmest in cache
+        slot = {};
+        used_[index / 64] &= ~(std::uint64_t{1} << (index % 64));
+        return true;
+    }
+
+    /// Puts events into batch_, stably by rank.
+    void sort(const Event *events, std::uint32_t n) {
+        const std::uint32_t bits = shift_ + 3, low = bits / 2, high = bits - low;
+        Event *out = batch_.data();
+        if (n <= kFew) {
+            for (std::uint32_t i = 0; i < n; ++i) {
+                const Event event = events[i];
+                std::uint32_t j = i;
+                for (; j > 0 && out[j - 1].rank() > event.rank(); --j)
+                    out[j] = out[j - 1];
+                out[j] = event;
+            }
+        } else if (n > 1u << high >> 2) {
+            scatter(events, scratch_.data(), n, 0, low);
+            scatter(scratch_.data(), out, n, low, high);
+        } else {
+            std::copy_n(events, n, out);
+            std::stable_sort(out, out + n, [](const Event &a, const Event &b) { return a.rank() < b.rank(); });
+        }
+    }
+
+    /// One pass of a radix sort: by `bits` bits of the rank from bit `first` on.
+    void scatter(const Event *from, Event *to, std::uint32_t n, std::uint32_t first, std::uint32_t bits) {
+        const std::uint32_t mask = (1u << bits) - 1;
+        std::fill_n(counts_.begin(), mask + 1, 0u);
+        for (std::uint32_t i = 0; i < n; ++i)
+            ++counts_[from[i].rank() >> first & mask];
+        std::uint32_t sum = 0;
+        for (std::uint32_t b = 0; b <= mask; ++b) {
+            const std::uint32_t count = counts_[b];
+            counts_[b] = sum;
+            sum += count;
+        }
+        for (std::uint32_t i = 0; i < n; ++i)
+            to[counts_[from[i].rank() >> first & mask]++] = from[i];
+    }
+
+    std::uint32_t shift_ = 12;
+    std::uint64_t window_ = 0; // the open one
+    TimePs start_ = 0;         // of it
+    std::uint32_t at_ = 0, size_ = 0;
+    std::uint32_t soon_rank_ = kNoRank;
+    std::vector<Event> batch_, scratch_;
+    Event late_{}; // the last one that came from soon_
+    std::array<Slot, kSlots> slots_;
+    std::array<std::uint64_t, kSlots / 64> used_{}; // bit per slot with events
+    std::vector<Slot> spare_;
+    std::size_t buffered_ = 0; // events that there is room for in slots
+    std::array<std::uint32_t, 1u << ((kMaxShift + 4) / 2)> counts_{};
+    std::uint64_t sequence_ = 0;
+    // Events of the open window that were scheduled after it was opened. Most come in order, a few delays interleaved.
+    std::array<Lane, 4> soon_;
+    std::priority_queue<Late> soon_rest_;
+    std::priority_queue<Late> far_; // events beyond the slots
+};
+
+} // namespace hxmesh::engine
