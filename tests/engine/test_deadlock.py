@@ -180,7 +180,7 @@ def test_a_message_that_is_never_sent_is_told_from_a_stuck_network() -> None:
         "no packet is stuck, so messages are missing from the schedule"
     )
     assert result.ranks.end_ps.tolist() == [-1, -1, 5_000]
-    assert result.simulated_time_ps == 8_000
+    assert result.simulated_time_ps == 7_000
     assert result.packets == 0
 
 
