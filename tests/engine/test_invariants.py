@@ -312,7 +312,7 @@ def test_a_torus_with_buffers_of_one_packet_does_not_deadlock(columns: int, bala
 
 
 @pytest.mark.parametrize("shape", [(2, 2, 3, 3), (4, 4, 2, 2), (3, 2, 2, 3), (2, 4, 3, 1), (1, 1, 4, 4)])
-@pytest.mark.parametrize("radix", [4, 64])
+@pytest.mark.parametrize("radix", [4, 6, 64])
 def test_an_hxmesh_with_buffers_of_one_packet_does_not_deadlock(
     shape: tuple[int, int, int, int], radix: int
 ) -> None:
@@ -322,3 +322,19 @@ def test_an_hxmesh_with_buffers_of_one_packet_does_not_deadlock(
     topology = HxMesh(*shape, radix=radix)
     result = engine.run(topology, ShiftSchedule(topology.num_endpoints, 640), params)
     assert result.status == "complete", result.message
+
+
+@pytest.mark.parametrize(
+    ("shape", "radix"),
+    [((1, 2, 1, 11), 10), ((2, 1, 11, 1), 10), ((1, 2, 1, 9), 6), ((1, 2, 1, 10), 10), ((3, 2, 4, 4), 6)],
+)
+def test_packets_arrive_on_shortest_ways_where_boards_are_on_two_leaves(
+    shape: tuple[int, int, int, int], radix: int
+) -> None:
+    topology = HxMesh(*shape, radix=radix)
+    n = topology.num_endpoints
+    params = NetworkParams(packet_bytes=64, flit_bytes=64)
+    result = engine.run(topology, ShiftSchedule(n, 64), params)
+    assert result.status == "complete", result.message
+    distances = router_hops(topology, np.arange(n))[:, :n]
+    assert result.packet_hops == distances.sum() + 2 * n * (n - 1)

@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import connected_components
 from topologies import Dragonfly, FatTree, HxMesh, HyperX2D, LinkKind, Topology, Torus2D
 from topologies._routing import Routing
 from topologies.base import UNCONNECTED
-from topologies.metrics import router_hops
+from topologies.metrics import diameter_hops, router_hops
 
 Channel = tuple[int, int]
 """(global output port, virtual channel)"""
@@ -33,6 +33,13 @@ NETWORKS: dict[str, Callable[[], Topology]] = {
     "line trees, radix 4": lambda: HxMesh(2, 2, 3, 4, radix=4),
     "line trees, radix 8": lambda: HxMesh(1, 1, 7, 5, radix=8),
     "line trees, odd": lambda: HxMesh(1, 2, 13, 2, radix=8),
+    # radix/2 odd: some boards have their edges on two leaves.
+    "split boards, one column": lambda: HxMesh(1, 2, 1, 11, radix=10),
+    "split boards, one row": lambda: HxMesh(2, 1, 11, 1, radix=10),
+    "split boards, 1x1": lambda: HxMesh(1, 1, 9, 4, radix=6),
+    "split boards, 2x2": lambda: HxMesh(2, 2, 4, 4, radix=6),
+    "split boards, 3x2": lambda: HxMesh(3, 2, 5, 4, radix=6),
+    "split boards, 5x5": lambda: HxMesh(5, 5, 4, 1, radix=6),
     "torus 4x4": lambda: Torus2D(4, 4),
     "torus 5x3": lambda: Torus2D(5, 3),
     "torus 2x6": lambda: Torus2D(2, 6),
@@ -139,6 +146,11 @@ def test_the_cycle_test_catches_a_broken_routing() -> None:
         ("hx2mesh 4x4", 0),
         # North last: a packet that may not leave northwards yet cannot go round through a row's switch later.
         ("hx4mesh 2x2", 1),
+        ("split boards, one column", 0),
+        ("split boards, 1x1", 0),
+        ("split boards, 2x2", 0),
+        ("split boards, 3x2", 0),
+        ("split boards, 5x5", 0),
     ],
 )
 def test_shortest_routes(name: str, detour: int) -> None:
@@ -157,6 +169,35 @@ def test_shortest_routes(name: str, detour: int) -> None:
             ]
             excess = min(last) - fewest[topology.endpoint_router[dst]]
             assert 0 <= excess <= detour
+
+
+def longest_route(topology: Topology, routing: Routing, src: int, dst: int) -> int:
+    """Hops of the longest way that the routing allows from router to router."""
+    offset, peer = topology.port_offset, topology.port_peer
+    known: dict[tuple[int, int, int], int] = {}
+
+    def rest(router: int, in_port: int, in_vc: int) -> int:
+        at = (router, in_port, in_vc)
+        if at not in known:
+            known[at] = 0
+            for port, vc in routing.candidates(*at, src, dst):
+                other = int(peer[offset[router] + port])
+                if other >= 0:
+                    there = int(topology.port_router[other])
+                    known[at] = max(known[at], 1 + rest(there, int(other - offset[there]), vc))
+        return known[at]
+
+    return rest(int(topology.endpoint_router[src]), int(topology.endpoint_port[src]), 0)
+
+
+@pytest.mark.parametrize("name", [name for name in NETWORKS if "split" in name or "line trees" in name])
+def test_no_route_over_line_trees_is_longer_than_the_diameter(name: str) -> None:
+    topology = NETWORKS[name]()
+    routing = routing_of(topology)
+    diameter = diameter_hops(topology)
+    n = topology.num_endpoints
+    for src in range(0, n, 1 + n // 40):
+        assert max(longest_route(topology, routing, src, dst) for dst in range(n) if dst != src) <= diameter
 
 
 @pytest.mark.parametrize(("leaf_down", "leaf_up", "leaves"), [(8, 8, 8), (12, 4, 8), (11, 5, 8), (7, 6, 5)])

@@ -15,7 +15,8 @@ namespace hxmesh {
 /// Routers: accelerators first, numbered board by board (boards row-major, row-major inside a board), with ports
 /// 0 = N, 1 = E, 2 = S, 3 = W, 4 = host; then the line networks of the rows, then those of the columns. A line over
 /// n boards has 2n attachments, 2*board + side (side 0 = W or N edge). It is one switch, or, beyond `radix`
-/// attachments, a two-level tree: leaves with radix/2 ports down and radix/2 up, then spines.
+/// attachments, a two-level tree: leaves with radix/2 ports down and radix/2 up, then spines. Where radix/2 is odd,
+/// some boards have their two edges on two leaves: the way by the farther edge may then be the shorter one.
 ///
 /// Channels: inside a board the north-last turn rule holds; the channel rises by one on the link that leaves a board
 /// for its line, at most twice on a path, hence three channels.
@@ -41,14 +42,17 @@ class HammingMeshRouting {
             const std::uint32_t index = is_row ? r % row_.routers() : (r - row_routers) % column_.routers();
             line_places_.push_back({is_row, static_cast<std::uint16_t>(index)});
         }
-        if (a * b > kTabulated) return;
+        if (a * b > kTabulated || row_.splits_boards || column_.splits_boards) return;
         const std::uint32_t n = a * b;
+        const auto place = [&](std::uint32_t i) {
+            return Place{0, 0, static_cast<std::uint16_t>(i % a), static_cast<std::uint16_t>(i / a)};
+        };
         choices_.resize(std::size_t{4} * n * n);
         for (std::uint32_t relation = 0; relation < 4; ++relation)
             for (std::uint32_t here = 0; here < n; ++here)
                 for (std::uint32_t there = 0; there < n; ++there)
                     choices_[(relation * n + here) * n + there] =
-                        choose(static_cast<Relation>(relation), here % a, here / a, there % a, there / a);
+                        choose(static_cast<Relation>(relation), place(here), place(there));
     }
 
     void candidates(const RouteQuery &q, Candidates &out) const {
@@ -98,6 +102,10 @@ class HammingMeshRouting {
     struct Place {
         std::uint16_t bx, by, lx, ly; // board column and row, column and row inside the board
     };
+    /// Hops by the W or N edge and by the E or S edge of the own board, up to something common to both.
+    struct Ways {
+        std::uint32_t low, high;
+    };
     struct LinePlace {
         bool is_row;
         std::uint16_t index; // of the router in its line
@@ -115,10 +123,12 @@ class HammingMeshRouting {
                 // A spine takes the same number of uplinks of every leaf, rounded up, and has `radix` ports.
                 while (leaves * ((radix / 2 + spines - 1) / spines) > radix)
                     ++spines;
+                splits_boards = radix / 2 % 2 == 1;
             }
         }
         [[nodiscard]] std::uint32_t routers() const { return leaves + spines; }
         std::uint32_t leaves = 0, spines = 0;
+        bool splits_boards = false; // some board's edges are attached to two leaves
     };
 
     void at_accelerator(const RouteQuery &q, Candidates &out) const {
@@ -136,40 +146,48 @@ class HammingMeshRouting {
         const Place here = places_[q.router], there = places_[q.dst];
         const bool same_x = here.bx == there.bx, same_y = here.by == there.by;
         const Relation relation = same_x ? (same_y ? kSameBoard : kSameColumn) : (same_y ? kSameRow : kElsewhere);
-        if (choices_.empty()) return choose(relation, here.lx, here.ly, there.lx, there.ly);
+        if (choices_.empty()) return choose(relation, here, there);
         const std::uint32_t n = a_ * b_;
         return choices_[(relation * n + here.ly * a_ + here.lx) * n + there.ly * a_ + there.lx];
     }
 
-    [[nodiscard]] Choice choose(Relation relation, std::uint32_t hx, std::uint32_t hy, std::uint32_t tx,
-                                std::uint32_t ty) const {
-        const std::uint32_t to_north = hy + 1, to_south = b_ - hy, to_west = hx + 1, to_east = a_ - hx;
+    [[nodiscard]] Choice choose(Relation relation, const Place &here, const Place &there) const {
+        const std::uint32_t hx = here.lx, hy = here.ly, tx = there.lx, ty = there.ly;
+        const Ways row = ways(row_, here.bx, there.bx, hx, tx, a_),
+                   column = ways(column_, here.by, there.by, hy, ty, b_);
         bool go[4] = {false, false, false, false};
         switch (relation) {
         case kSameBoard:
-            toward(hx, tx, a_, x_ > 1, go[kWest], go[kEast]);
-            toward(hy, ty, b_, y_ > 1, go[kNorth], go[kSouth]);
+            toward(hx, tx, a_, row_, here.bx, go[kWest], go[kEast]);
+            toward(hy, ty, b_, column_, here.by, go[kNorth], go[kSouth]);
             break;
         case kSameColumn:
-            // Leave by the nearer edge, or first take a step along the row: it is needed on one of the boards anyway.
-            go[kNorth] = to_north <= to_south;
-            go[kSouth] = to_south <= to_north;
+            // Leave by the edge of the shorter way, or first take a step along the row: it is needed on one of the
+            // boards anyway.
+            go[kNorth] = column.low <= column.high;
+            go[kSouth] = column.high <= column.low;
             go[kEast] = tx > hx;
             go[kWest] = tx < hx;
             break;
         case kSameRow:
-            go[kWest] = to_west <= to_east;
-            go[kEast] = to_east <= to_west;
+            go[kWest] = row.low <= row.high;
+            go[kEast] = row.high <= row.low;
             go[kSouth] = ty > hy;
             // The artifact offers north here as well; a packet that took it would have to turn east or west after it,
             // which closes cycles of channels on boards with more than two rows.
             break;
         case kElsewhere:
-            const std::uint32_t nearest = std::min(std::min(to_north, to_south), std::min(to_west, to_east));
-            go[kNorth] = to_north == nearest;
-            go[kSouth] = to_south == nearest;
-            go[kWest] = to_west == nearest;
-            go[kEast] = to_east == nearest;
+            // The nearest of the edges of shorter ways.
+            const std::uint32_t to_edge[4] = {hy + 1, a_ - hx, b_ - hy, hx + 1};
+            go[kNorth] = column.low <= column.high;
+            go[kSouth] = column.high <= column.low;
+            go[kWest] = row.low <= row.high;
+            go[kEast] = row.high <= row.low;
+            std::uint32_t nearest = std::max(a_, b_) + 1;
+            for (std::uint32_t port = 0; port < 4; ++port)
+                if (go[port]) nearest = std::min(nearest, to_edge[port]);
+            for (std::uint32_t port = 0; port < 4; ++port)
+                go[port] = go[port] && to_edge[port] == nearest;
             break;
         }
         // North last: with a choice, a packet that is not yet in its column inside the board does not go north.
@@ -188,12 +206,35 @@ class HammingMeshRouting {
         return choice;
     }
 
+    /// The leaf of a two-level line that one side of a board is attached to.
+    [[nodiscard]] std::uint32_t leaf_of(std::uint32_t board, std::uint32_t side) const {
+        return (2 * board + side) / half_;
+    }
+
+    /// Ways from `here` on one board to `there` on another one, boards `n` long in the direction of the line.
+    [[nodiscard]] Ways ways(const Line &line, std::uint32_t from, std::uint32_t to, std::uint32_t here,
+                            std::uint32_t there, std::uint32_t n) const {
+        Ways result{here + 1, n - here};
+        if (!line.splits_boards) return result; // the rest is the same by either edge
+        const auto rest = [&](std::uint32_t side) {
+            const std::uint32_t leaf = leaf_of(from, side);
+            return std::min(there + (leaf == leaf_of(to, 0) ? 0u : 2u),
+                            n - 1 - there + (leaf == leaf_of(to, 1) ? 0u : 2u));
+        };
+        result.low += rest(0);
+        result.high += rest(1);
+        return result;
+    }
+
     /// Directions that shorten the way from `here` to `there` inside a board side of `n`: straight, or round through
-    /// the line's switch (to the edge, two hops, and on from the other edge) where that is no longer.
-    static void toward(std::uint32_t here, std::uint32_t there, std::uint32_t n, bool has_line, bool &down, bool &up) {
+    /// the line (to the edge, two hops or four, and on from the other edge) where that is no longer.
+    void toward(std::uint32_t here, std::uint32_t there, std::uint32_t n, const Line &line, std::uint32_t board,
+                bool &down, bool &up) const {
         if (here == there) return;
+        const bool has_line = line.leaves > 0;
         const std::uint32_t straight = there > here ? there - here : here - there;
-        const std::uint32_t round = n - straight + 1;
+        const bool split = line.splits_boards && leaf_of(board, 0) != leaf_of(board, 1);
+        const std::uint32_t round = n - straight + (split ? 3 : 1);
         const bool straight_up = there > here;
         if (straight <= round || !has_line) (straight_up ? up : down) = true;
         if (round <= straight && has_line) (straight_up ? down : up) = true;
@@ -212,16 +253,49 @@ class HammingMeshRouting {
             add_sides(2 * board, low, high, q.in_vc, out);
             return;
         }
-        const std::uint32_t leaf = 2 * board / half_;
+        if (line.splits_boards) {
+            at_split_line(line, index, board, low, high, q.in_vc, out);
+            return;
+        }
+        const std::uint32_t leaf = leaf_of(board, 0);
         if (index == leaf) {
             add_sides(2 * board % half_, low, high, q.in_vc, out);
         } else if (index < line.leaves) {
             out.add_run(half_, half_, q.in_vc);
         } else {
-            const std::uint32_t spine = index - line.leaves;
-            const std::uint32_t per_leaf = (half_ + line.spines - 1) / line.spines;
-            out.add_run(leaf * per_leaf, (half_ - spine + line.spines - 1) / line.spines, q.in_vc);
+            add_down(line, index, leaf, q.in_vc, out);
         }
+    }
+
+    /// The same where the edges of a board, `low` and `high` hops from the destination, may be on two leaves.
+    void at_split_line(const Line &line, std::uint32_t index, std::uint32_t board, std::uint32_t low,
+                       std::uint32_t high, std::uint32_t vc, Candidates &out) const {
+        const std::uint32_t leaf[2] = {leaf_of(board, 0), leaf_of(board, 1)};
+        if (index >= line.leaves) {
+            if (low <= high) add_down(line, index, leaf[0], vc, out);
+            if (high <= low && (leaf[0] != leaf[1] || high < low)) add_down(line, index, leaf[1], vc, out);
+            return;
+        }
+        // Another leaf is two hops away. What came down from a spine is at the leaf of the nearer edge: it never goes
+        // up again, as that edge is the shorter way from there.
+        if (leaf[0] != index) low += 2;
+        if (leaf[1] != index) high += 2;
+        bool up = false;
+        for (std::uint32_t side = 0; side < 2; ++side) {
+            if (side == 0 ? low > high : high > low) continue;
+            if (leaf[side] == index)
+                out.add((2 * board + side) % half_, vc);
+            else
+                up = true;
+        }
+        if (up) out.add_run(half_, half_, vc);
+    }
+
+    /// The cables from the spine with number `index` in its line to a leaf.
+    void add_down(const Line &line, std::uint32_t index, std::uint32_t leaf, std::uint32_t vc, Candidates &out) const {
+        const std::uint32_t spine = index - line.leaves;
+        const std::uint32_t per_leaf = (half_ + line.spines - 1) / line.spines;
+        out.add_run(leaf * per_leaf, (half_ - spine + line.spines - 1) / line.spines, vc);
     }
 
     static void add_sides(std::uint32_t port, std::uint32_t low, std::uint32_t high, std::uint32_t vc,
