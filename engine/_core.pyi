@@ -31,6 +31,7 @@ class Engine:
         send_overhead_ps: int,
         recv_overhead_ps: int,
         match_overhead_ps: int,
+        seed: int,
     ) -> None: ...
     def set_shift(
         self, *, ranks: int, message_bytes: int, shifts: NDArray[np.int32], window: int
@@ -62,6 +63,7 @@ class Engine:
         dep: NDArray[np.int64],
         match: NDArray[np.int64],
     ) -> None: ...
-    def run(
-        self, placement: NDArray[np.uint32], tick: Callable[[int, int, int, int], bool]
-    ) -> dict[str, Any]: ...
+    def prepare(self, placement: NDArray[np.uint32]) -> None:
+        """Raises ValueError for parameters that the network cannot run with."""
+    def run(self, tick: Callable[[int, int, int, int], bool]) -> dict[str, Any]:
+        """Runs what was prepared, once."""

@@ -52,8 +52,8 @@ class NetworkParams(BaseModel):
     recv_overhead_ps: int = Field(
         0,
         ge=0,
-        description="Processor time to post a receive. (With the study's settings SST 16.0's Firefly takes 1.0 ns "
-        "for an isend and no time for an irecv: measured.)",
+        description="Processor time to post a receive. (With the study's settings SST 16.0's Firefly takes "
+        "1.0 ns for an isend and no time for an irecv: measured.)",
     )
     match_overhead_ps: int = Field(
         1_000,

@@ -39,7 +39,7 @@ def run(
 
     `placement[rank]` is the endpoint of each rank (default: rank r at endpoint r). `progress` is called every
     million events; an exception that it raises, and KeyboardInterrupt, end the run and are passed on. `links`
-    asks for the table of link use. `seed` is recorded; the model itself draws no random numbers.
+    asks for the table of link use. `seed` is that of a routing which draws (UGAL); others make no use of it.
 
     A run that cannot go on returns with status "deadlock" and says who waits for whom; one whose own data
     grows beyond `memory_limit_bytes` returns with status "memory-limit".
@@ -51,8 +51,12 @@ def run(
     params.check_against(topology)
     schedule.check()
     places = _placement(topology, schedule, placement)
-    engine = _engine(topology, params)
+    engine = _engine(topology, params, seed)
     _set_workload(engine, schedule)
+    try:
+        engine.prepare(places)
+    except ValueError as error:
+        raise ConfigError(f"{topology.name} cannot be simulated: {error}.") from None
     total = count_packets(schedule, params)
     limit = memory_limit_bytes or 2**63
     started = time.perf_counter()
@@ -65,7 +69,7 @@ def run(
         exceeded = own_bytes > limit
         return not exceeded
 
-    out = engine.run(places, tick)
+    out = engine.run(tick)
     wall_s = time.perf_counter() - started
     status: Status = "memory-limit" if exceeded else out["status"]
     message = (
@@ -144,7 +148,7 @@ def _placement(
     return places.astype(np.uint32)
 
 
-def _engine(topology: Topology, params: NetworkParams) -> _core.Engine:
+def _engine(topology: Topology, params: NetworkParams, seed: int) -> _core.Engine:
     bandwidths = params.link_bandwidths_bps(topology)
     kinds = range(max(LinkKind) + 1)
     routing = topology.routing
@@ -172,6 +176,7 @@ def _engine(topology: Topology, params: NetworkParams) -> _core.Engine:
         send_overhead_ps=params.send_overhead_ps,
         recv_overhead_ps=params.recv_overhead_ps,
         match_overhead_ps=params.match_overhead_ps,
+        seed=seed % 2**64,
     )
 
 

@@ -94,6 +94,10 @@ def _dragonfly(topology: Topology) -> MerlinTopology:
             topology, "merlin.dragonfly chooses the global link by the source alone (balanced: false)"
         )
     p, a, g = params["p"], params["a"], params["g"]
+    if params["ugal"] and (g < 3 or a < 2):
+        raise _refuse(
+            topology, "merlin.dragonfly's UGAL needs three groups of two routers: it would never start"
+        )
     offset = topology.routing.tables["group_link_offset"].astype(np.int64)
     links = set((np.diff(offset).reshape(g, g)[~np.eye(g, dtype=np.bool_)]).tolist())
     if len(links) > 1:
@@ -121,12 +125,17 @@ def _dragonfly(topology: Topology) -> MerlinTopology:
         "intergroup_links": n,
         "intragroup_links": 1,
         "num_groups": g,
-        "algorithm": "minimal",
+        "algorithm": "ugal" if params["ugal"] else "minimal",
         "global_route_mode": "absolute",
     }
     groups = {LinkKind.HOST: "host", LinkKind.LOCAL: "group", LinkKind.GLOBAL: "global"}
     return MerlinTopology(
-        "merlin.dragonfly", parameters, 2, first_router={"global_link_map": cables.tolist()}, group_of=groups
+        "merlin.dragonfly",
+        parameters,
+        3 if params["ugal"] else 2,
+        first_router={"global_link_map": cables.tolist()},
+        group_of=groups,
+        adaptive=bool(params["ugal"]),
     )
 
 

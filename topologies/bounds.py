@@ -108,7 +108,7 @@ def routing_bound(topology: Topology) -> float:
         for dst in range(n):
             (at, port), vc = hosts[src], 0
             while src != dst:
-                (port, vc), *others = routing.candidates(at, port, vc, src, dst)
+                (port, vc, _), *others = routing.candidates(at, port, vc, src, dst)
                 if others:
                     raise ConfigError(f"The routing of {topology.name} chooses between ports on the way.")
                 out = offset[at] + port

@@ -6,7 +6,7 @@ pymerlin-topo-dragonfly.py); the priced machines of the HammingMesh article use 
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Literal, Self, get_args
 
 import numpy as np
 
@@ -20,7 +20,10 @@ from topologies.base import (
     Wiring,
     merged_bandwidth_bps,
 )
-from topologies.errors import require, require_integer
+from topologies.errors import require, require_integer, unknown_name
+
+Algorithm = Literal["minimal", "ugal"]
+"""How packets find their way, by Merlin's names."""
 
 
 class Dragonfly(Topology):
@@ -29,10 +32,15 @@ class Dragonfly(Topology):
     Router = group * routers + position, endpoint = router * hosts + host. Ports: hosts, then the other
     routers of the group by position (own one skipped), then global cables. A group numbers its cables by
     rounds over the other groups and fills its routers with them in order, the last ones with one fewer.
-    `extra_links` adds further cables between pairs of groups. Routing picks one of the cables of a pair by
-    the source, or, with `balanced`, by source and destination.
+    `extra_links` adds further cables between pairs of groups.
 
-    Raises ConfigError for counts below 1, fewer than two groups, and extra links within a group.
+    `algorithm` "minimal" goes straight to the destination's group, over one of the cables by the source, or,
+    with `balanced`, by source and destination. "ugal" chooses among all of them, and a way through a third
+    group, by the packets that queue for each (topologies/include/hxmesh/dragonfly.hpp; merlin.dragonfly's
+    "ugal"); it draws random numbers.
+
+    Raises ConfigError for counts below 1, fewer than two groups, extra links within a group, an unknown
+    algorithm, and `balanced` with UGAL.
     """
 
     def __init__(
@@ -44,6 +52,7 @@ class Dragonfly(Topology):
         *,
         extra_links: tuple[tuple[int, int], ...] = (),
         balanced: bool = False,
+        algorithm: Algorithm = "minimal",
     ) -> None:
         for field, value, least in (
             ("hosts per router of a Dragonfly", hosts_per_router, 1),
@@ -52,6 +61,11 @@ class Dragonfly(Topology):
             ("groups of a Dragonfly", groups, 2),
         ):
             require_integer(field, value, least)
+        if algorithm not in get_args(Algorithm):
+            raise unknown_name("the algorithm of a Dragonfly", algorithm, get_args(Algorithm))
+        require(
+            not balanced or algorithm == "minimal", "balanced of a Dragonfly with UGAL", balanced, "false"
+        )
         p, a, n, g = hosts_per_router, routers_per_group, links_per_group_pair, groups
         extra = np.array(extra_links, dtype=np.int64).reshape(-1, 2)
         allowed = f"two different groups below {g}"
@@ -101,7 +115,7 @@ class Dragonfly(Topology):
             merged_planes=4,
             routing=RoutingSpec(
                 "dragonfly",
-                {"p": p, "a": a, "g": g, "balanced": int(balanced)},
+                {"p": p, "a": a, "g": g, "balanced": int(balanced), "ugal": int(algorithm == "ugal")},
                 {
                     "group_link_offset": offset.astype(np.int32),
                     "group_link_router": position.astype(np.int32),
@@ -122,6 +136,7 @@ class Dragonfly(Topology):
         groups: int,
         *,
         balanced: bool = False,
+        algorithm: Algorithm = "minimal",
     ) -> Self:
         """A Dragonfly that uses all global ports of its routers, as evenly over the pairs of groups as they
         go.
@@ -147,6 +162,7 @@ class Dragonfly(Topology):
             groups,
             extra_links=tuple((min(pair), max(pair)) for pair in extra),
             balanced=balanced,
+            algorithm=algorithm,
         )
 
     def structural_cuts(self) -> dict[str, Bool]:

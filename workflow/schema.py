@@ -31,6 +31,7 @@ from engine import NetworkParams
 from motifs import MOTIFS, Parameter
 from topologies import ConfigError, Dragonfly, FatTree, HxMesh, HyperX2D, LinkKind, Topology, Torus2D
 from topologies.catalog import NAMES, Cluster, Variant
+from topologies.dragonfly import Algorithm
 from topologies.errors import unknown_name
 from workflow.units import parse_bytes, parse_rate_bps, parse_time_ps
 
@@ -246,6 +247,9 @@ class DragonflyTopology(OwnTopology):
     links: Count | None = Field(None, description="links between every two groups")
     global_ports: Count | None = Field(None, description="global ports of a router, in place of links")
     balanced: bool = Field(False, description="choose the global link by source and destination")
+    algorithm: Algorithm = Field(
+        "minimal", description="the shortest way, or UGAL, which also goes round by what is queued"
+    )
 
     @model_validator(mode="after")
     def _one_way(self) -> DragonflyTopology:
@@ -255,10 +259,22 @@ class DragonflyTopology(OwnTopology):
 
     def _network(self) -> Topology:
         if self.links is not None:
-            return Dragonfly(self.hosts, self.routers, self.links, self.groups, balanced=self.balanced)
+            return Dragonfly(
+                self.hosts,
+                self.routers,
+                self.links,
+                self.groups,
+                balanced=self.balanced,
+                algorithm=self.algorithm,
+            )
         assert self.global_ports is not None
         return Dragonfly.with_global_ports(
-            self.hosts, self.routers, self.global_ports, self.groups, balanced=self.balanced
+            self.hosts,
+            self.routers,
+            self.global_ports,
+            self.groups,
+            balanced=self.balanced,
+            algorithm=self.algorithm,
         )
 
 

@@ -57,16 +57,22 @@ class Engine {
         workload_ = std::make_unique<GraphWorkload>(ranks, std::move(g), parameters_.overheads);
     }
 
-    /// Runs; `tick(packets, hops, time_ps, bytes)` is called with the interpreter lock, and stops the run by raising
-    /// or by returning false.
-    nb::dict run(const Array<std::uint32_t> &placement, const nb::callable &tick) {
+    /// Throws std::invalid_argument for parameters the network cannot run with.
+    void prepare(const Array<std::uint32_t> &placement) {
         if (!workload_) throw std::invalid_argument("no workload was set");
-        std::unique_ptr<AnySimulator> simulator = std::visit(
+        simulator_ = std::visit(
             [&](auto routing) -> std::unique_ptr<AnySimulator> {
                 return std::make_unique<Simulator<decltype(routing)>>(std::move(routing), wiring_, parameters_,
                                                                       std::move(workload_), copy(placement));
             },
             hxmesh::make_routing(spec_));
+    }
+
+    /// Runs what was prepared, once; `tick(packets, hops, time_ps, bytes)` is called with the interpreter lock, and
+    /// stops the run by raising or by returning false.
+    nb::dict run(const nb::callable &tick) {
+        if (!simulator_) throw std::invalid_argument("nothing was prepared");
+        const std::unique_ptr<AnySimulator> simulator = std::move(simulator_);
         Outcome out;
         {
             nb::gil_scoped_release unlocked;
@@ -112,6 +118,7 @@ class Engine {
     Wiring wiring_;
     Parameters parameters_;
     std::unique_ptr<Workload> workload_;
+    std::unique_ptr<AnySimulator> simulator_;
 };
 
 } // namespace
@@ -128,7 +135,7 @@ NB_MODULE(_core, m) {
                std::vector<std::int64_t> latency_ps, std::int64_t router_input_latency_ps,
                std::int64_t router_output_latency_ps, std::int64_t crossbar_bps, std::int64_t input_buffer_bytes,
                std::int64_t output_buffer_bytes, std::int32_t send_machines, std::int64_t send_overhead_ps,
-               std::int64_t recv_overhead_ps, std::int64_t match_overhead_ps) {
+               std::int64_t recv_overhead_ps, std::int64_t match_overhead_ps, std::uint64_t seed) {
                 new (self) Engine(
                     {std::move(family), std::move(routing_params), std::move(routing_tables)},
                     {copy(port_offset), copy(port_peer), copy(port_kind), copy(endpoint_router), copy(endpoint_port)},
@@ -142,18 +149,20 @@ NB_MODULE(_core, m) {
                      input_buffer_bytes,
                      output_buffer_bytes,
                      send_machines,
-                     {send_overhead_ps, recv_overhead_ps, match_overhead_ps}});
+                     {send_overhead_ps, recv_overhead_ps, match_overhead_ps},
+                     seed});
             },
             nb::kw_only(), "family"_a, "routing_params"_a, "routing_tables"_a, "port_offset"_a, "port_peer"_a,
             "port_kind"_a, "endpoint_router"_a, "endpoint_port"_a, "packet_bytes"_a, "flit_bytes"_a, "bandwidth_bps"_a,
             "latency_ps"_a, "router_input_latency_ps"_a, "router_output_latency_ps"_a, "crossbar_bps"_a,
             "input_buffer_bytes"_a, "output_buffer_bytes"_a, "send_machines"_a, "send_overhead_ps"_a,
-            "recv_overhead_ps"_a, "match_overhead_ps"_a)
+            "recv_overhead_ps"_a, "match_overhead_ps"_a, "seed"_a)
         .def("set_shift", &Engine::set_shift, nb::kw_only(), "ranks"_a, "message_bytes"_a, "shifts"_a, "window"_a)
         .def("set_streams", &Engine::set_streams, nb::kw_only(), "ranks"_a, "streams"_a, "segments"_a, "send_peer"_a,
              "recv_peer"_a, "steps"_a, "total_bytes"_a, "parts"_a, "first_block"_a, "reduce_fs_per_byte"_a,
              "lockstep"_a)
         .def("set_graph", &Engine::set_graph, nb::kw_only(), "ranks"_a, "op_offset"_a, "kind"_a, "peer"_a, "value"_a,
              "dep_offset"_a, "dep"_a, "match"_a)
-        .def("run", &Engine::run, "placement"_a, "tick"_a);
+        .def("prepare", &Engine::prepare, "placement"_a)
+        .def("run", &Engine::run, "tick"_a);
 }

@@ -39,6 +39,7 @@ struct Parameters {
     std::int64_t output_buffer_bytes = 0; // of each port and virtual channel
     std::int32_t send_machines = 1;
     Overheads overheads;
+    std::uint64_t seed = 0; // of what a routing function draws
 };
 
 } // namespace hxmesh::engine

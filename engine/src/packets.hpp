@@ -1,8 +1,12 @@
 // Packets in queues: 8 bytes each, in 64-byte blocks from one pool.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <memory>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "calendar.hpp"
@@ -12,18 +16,61 @@ namespace hxmesh::engine {
 
 inline constexpr std::uint32_t kNone = 0xffffffffu;
 
-/// A queued packet: its message, and its destination endpoint and length in flits packed together.
+/// A queued packet: its message; its destination endpoint, length in flits and routing state, as a layout packs them.
 struct Packet {
     std::uint32_t message;
     std::uint32_t header;
+};
 
+/// The header's layout where the routing function keeps nothing in packets. Its widths are constants: nothing is read.
+class PlainLayout {
+  public:
+    PlainLayout(std::uint32_t endpoints, std::int32_t largest_flits, std::uint32_t /*state_bits*/) {
+        if (endpoints >= kMaxEndpoints)
+            throw std::invalid_argument("at most " + std::to_string(kMaxEndpoints - 1) + " endpoints");
+        if (largest_flits > static_cast<std::int32_t>(kMaxFlits))
+            throw std::invalid_argument("a packet has at most " + std::to_string(kMaxFlits) + " flits");
+    }
+
+    [[nodiscard]] static std::uint32_t pack(std::uint32_t dst, std::uint32_t flits) { return dst << kFlitBits | flits; }
+    [[nodiscard]] static std::uint32_t dst(Packet p) { return p.header >> kFlitBits; }
+    [[nodiscard]] static std::int32_t flits(Packet p) { return static_cast<std::int32_t>(p.header & kMaxFlits); }
+
+  private:
     static constexpr std::uint32_t kFlitBits = 12;
     static constexpr std::uint32_t kMaxFlits = (1u << kFlitBits) - 1;
     static constexpr std::uint32_t kMaxEndpoints = 1u << (32 - kFlitBits);
+};
 
-    static std::uint32_t pack(std::uint32_t dst, std::uint32_t flits) { return dst << kFlitBits | flits; }
-    [[nodiscard]] std::uint32_t dst() const { return header >> kFlitBits; }
-    [[nodiscard]] std::int32_t flits() const { return static_cast<std::int32_t>(header & kMaxFlits); }
+/// The header's layout with routing state: each part is as wide as this network and its largest packet need.
+class StatefulLayout {
+  public:
+    StatefulLayout(std::uint32_t endpoints, std::int32_t largest_flits, std::uint32_t state_bits)
+        : flit_bits_(width(static_cast<std::uint32_t>(largest_flits))), dst_shift_(flit_bits_ + state_bits) {
+        const std::uint32_t dst_bits = std::max(1u, width(endpoints - 1));
+        if (dst_bits + dst_shift_ > 32)
+            throw std::invalid_argument(
+                "a packet's header has 32 bits but needs " + std::to_string(dst_bits + dst_shift_) + ": " +
+                std::to_string(dst_bits) + " for " + std::to_string(endpoints) + " endpoints, " +
+                std::to_string(flit_bits_) + " for packets of up to " + std::to_string(largest_flits) + " flits, " +
+                std::to_string(state_bits) + " for the routing's state");
+        flit_mask_ = (1u << flit_bits_) - 1;
+        state_mask_ = (1u << state_bits) - 1;
+    }
+
+    [[nodiscard]] std::uint32_t pack(std::uint32_t dst, std::uint32_t flits) const { return dst << dst_shift_ | flits; }
+    [[nodiscard]] std::uint32_t dst(Packet p) const { return p.header >> dst_shift_; }
+    [[nodiscard]] std::int32_t flits(Packet p) const { return static_cast<std::int32_t>(p.header & flit_mask_); }
+    [[nodiscard]] std::uint32_t state(Packet p) const { return p.header >> flit_bits_ & state_mask_; }
+    void set_state(Packet &p, std::uint32_t state) const {
+        p.header = (p.header & ~(state_mask_ << flit_bits_)) | state << flit_bits_;
+    }
+
+  private:
+    static std::uint32_t width(std::uint32_t largest) { return static_cast<std::uint32_t>(std::bit_width(largest)); }
+
+    std::uint32_t flit_bits_, dst_shift_; // flits lowest, then the state, the destination on top
+    std::uint32_t flit_mask_ = 0, state_mask_ = 0;
 };
 
 /// Blocks of queued packets; freed ones are reused last in, first out, so that a network with short queues
@@ -78,6 +125,7 @@ class PacketQueue {
         pool[tail_].packets[last_++] = packet;
     }
     [[nodiscard]] Packet front(PacketPool &pool) const { return pool[head_].packets[first_]; }
+    void replace_front(PacketPool &pool, Packet packet) { pool[head_].packets[first_] = packet; }
     void pop(PacketPool &pool) {
         ++first_;
         if (head_ == tail_) {

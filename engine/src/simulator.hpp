@@ -12,6 +12,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "calendar.hpp"
@@ -59,14 +60,12 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
           workload_(std::move(workload)),
           endpoint_of_(std::move(placement)),
           num_ports_(static_cast<std::uint32_t>(wiring.port_peer.size())),
-          num_endpoints_(static_cast<std::uint32_t>(wiring.endpoint_router.size())) {
+          num_endpoints_(static_cast<std::uint32_t>(wiring.endpoint_router.size())),
+          max_flits_(flits(p_.packet_bytes)),
+          layout_(num_endpoints_, max_flits_, state_bits()),
+          random_(p_.seed) {
         if (num_ports_ + num_endpoints_ > kPortMask)
             throw std::invalid_argument("at most " + std::to_string(kPortMask) + " ports");
-        if (num_endpoints_ >= Packet::kMaxEndpoints)
-            throw std::invalid_argument("at most " + std::to_string(Packet::kMaxEndpoints - 1) + " endpoints");
-        max_flits_ = flits(p_.packet_bytes);
-        if (max_flits_ > static_cast<std::int32_t>(Packet::kMaxFlits))
-            throw std::invalid_argument("a packet has at most " + std::to_string(Packet::kMaxFlits) + " flits");
         input_flits_ =
             static_cast<std::int32_t>(std::min<std::int64_t>(p_.input_buffer_bytes / p_.flit_bytes, kPlenty));
         output_flits_ =
@@ -202,6 +201,15 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
 
     [[nodiscard]] std::int32_t flits(std::int64_t bytes) const {
         return static_cast<std::int32_t>(std::max<std::int64_t>(1, (bytes + p_.flit_bytes - 1) / p_.flit_bytes));
+    }
+
+    [[nodiscard]] HXMESH_INLINE std::int32_t flits(Packet packet) const { return layout_.flits(packet); }
+
+    [[nodiscard]] std::uint32_t state_bits() const {
+        if constexpr (Routing::kStateful)
+            return routing_.state_bits();
+        else
+            return 0;
     }
 
     void build(const Wiring &w) {
@@ -388,7 +396,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
 
     HXMESH_INLINE void arrive(const Event &event) {
         const std::uint32_t in_port = event.target & kPortMask, vc = event.vc();
-        const Packet packet{event.message, event.header};
+        Packet packet{event.message, event.header};
         InputPort &in = inputs_[in_port];
         if (in.state[vc] != InputState::kFlowing || !in.queue[vc].empty()) {
             in.queue[vc].push(pool_, packet);
@@ -397,28 +405,39 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         const std::uint32_t out = event.target > kPortMask ? way_out(event) : route(in_port, vc, packet);
         if (may_cross(in_port, out, packet)) {
             cross(in_port, out, packet);
-            return_credit(in_port, vc, packet.flits());
+            return_credit(in_port, vc, flits(packet));
             return;
         }
         in.queue[vc].push(pool_, packet);
         wait(in_port, vc, out, packet);
     }
 
-    [[nodiscard]] HXMESH_INLINE std::uint32_t route(std::uint32_t in_port, std::uint32_t in_vc, Packet packet) const {
+    /// The output queue for a packet that has become the head of its input queue; notes the routing's state in it.
+    [[nodiscard]] HXMESH_INLINE std::uint32_t route(std::uint32_t in_port, std::uint32_t in_vc, Packet &packet) {
         const InputPort &in = inputs_[in_port];
-        RouteQuery query{in.router, in.local, in_vc, 0, packet.dst()};
+        RouteQuery query{in.router, in.local, in_vc, 0, layout_.dst(packet)};
         if constexpr (Routing::kNeedsSource) query.src = messages_[packet.message].src_endpoint;
         const std::uint32_t base = offset_[in.router];
-        const Hop hop = routing_.route(query, RoomLeft{*this, base});
+        Hop hop;
+        if constexpr (Routing::kStateful) {
+            std::uint32_t state = layout_.state(packet);
+            hop = routing_.route(query, state, RoomLeft{*this, base}, random_);
+            layout_.set_state(packet, state);
+        } else {
+            hop = routing_.route(query, RoomLeft{*this, base});
+        }
         return (base + hop.port) * kVcs + hop.vc;
     }
 
-    /// Free flits of the output queues of one router: all that adaptive routing sees.
+    /// Free and queued flits of the output queues of one router: all that adaptive routing sees.
     struct RoomLeft {
         const Simulator &sim;
         std::uint32_t base;
         [[nodiscard]] std::int32_t operator()(std::uint32_t port, std::uint32_t vc) const {
             return sim.output_flits_ - sim.ports_[base + port].used[vc];
+        }
+        [[nodiscard]] std::int32_t queued(std::uint32_t port, std::uint32_t vc) const {
+            return sim.ports_[base + port].used[vc];
         }
         [[nodiscard]] std::int32_t capacity() const { return sim.output_flits_; }
     };
@@ -426,7 +445,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     [[nodiscard]] HXMESH_INLINE bool may_cross(std::uint32_t in_port, std::uint32_t out, Packet packet) const {
         const OutputPort &port = ports_[out / kVcs];
         const std::uint32_t vc = out % kVcs;
-        if (port.first_waiter[vc] != kNobody || port.used[vc] + packet.flits() > output_flits_) return false;
+        if (port.first_waiter[vc] != kNobody || port.used[vc] + flits(packet) > output_flits_) return false;
         return p_.crossbar_bps == 0 || (inputs_[in_port].crossbar_free <= now_ && port.crossbar_free <= now_);
     }
 
@@ -450,7 +469,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
             next_waiter(base, port.last_waiter[out_vc]) = self;
         port.last_waiter[out_vc] = self;
         in.next_waiter[in_vc] = kNobody;
-        if (p_.crossbar_bps != 0 && port.used[out % kVcs] + packet.flits() <= output_flits_)
+        if (p_.crossbar_bps != 0 && port.used[out % kVcs] + flits(packet) <= output_flits_)
             wake_at_crossbar(out / kVcs);
     }
 
@@ -471,16 +490,16 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         const std::uint32_t out_port = out / kVcs, vc = out % kVcs;
         OutputPort &port = ports_[out_port];
         if (p_.crossbar_bps != 0) {
-            const TimePs busy = now_ + crossbar_ps_[static_cast<std::size_t>(packet.flits())];
+            const TimePs busy = now_ + crossbar_ps_[static_cast<std::size_t>(flits(packet))];
             inputs_[in_port].crossbar_free = busy;
             port.crossbar_free = busy;
         }
         const bool idle = is_idle(port);
-        if (idle && !(port.filled >> vc & 1u) && port.credits[vc] >= packet.flits()) {
+        if (idle && !(port.filled >> vc & 1u) && port.credits[vc] >= flits(packet)) {
             transmit(out_port, port, vc, packet);
             return;
         }
-        port.used[vc] += packet.flits();
+        port.used[vc] += flits(packet);
         port.queue[vc].push(pool_, packet);
         port.filled = static_cast<std::uint8_t>(port.filled | 1u << vc);
         if (!idle && !port.free_pending) {
@@ -505,15 +524,15 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     /// Sends the head of a packet on its way; returns how long its length occupies the port.
     HXMESH_INLINE TimePs launch(std::uint32_t out_port, OutputPort &port, std::uint32_t vc, Packet packet) {
         const Link &l = links_[port.link];
-        port.credits[vc] -= packet.flits();
+        port.credits[vc] -= flits(packet);
         if (port.credits[vc] < 2 * l.safe_credits) [[unlikely]]
             collect(port, vc);
         port.last_vc = static_cast<std::uint8_t>(vc);
         ++port.packets;
-        if (packet.flits() != max_flits_)
-            missing_flits_[out_port] += static_cast<std::uint64_t>(max_flits_ - packet.flits());
+        if (flits(packet) != max_flits_)
+            missing_flits_[out_port] += static_cast<std::uint64_t>(max_flits_ - flits(packet));
         if (port.peer < num_ports_) {
-            RouteQuery query{port.peer_router, port.peer_local, vc, 0, packet.dst()};
+            RouteQuery query{port.peer_router, port.peer_local, vc, 0, layout_.dst(packet)};
             if constexpr (Routing::kNeedsSource) query.src = messages_[packet.message].src_endpoint;
             Hop hop;
             std::uint32_t target = port.peer;
@@ -526,7 +545,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
             // The other packets of a message have no consequences, and need no event.
             calendar_.push(now_ + l.latency, EventKind::kDeliver, 0, 0, packet.message, 0);
         }
-        return l.serialisation_ps[static_cast<std::size_t>(packet.flits())];
+        return l.serialisation_ps[static_cast<std::size_t>(flits(packet))];
     }
 
     /// Puts the next packet of a router's output port on its link: round robin over channels with credits.
@@ -541,9 +560,9 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
             vc = vc + 1 == kVcs ? 0 : vc + 1;
             if (!(port.filled >> vc & 1u)) continue;
             const Packet packet = port.queue[vc].front(pool_);
-            if (port.credits[vc] < packet.flits()) continue;
+            if (port.credits[vc] < flits(packet)) continue;
             port.queue[vc].pop(pool_);
-            port.used[vc] -= packet.flits();
+            port.used[vc] -= flits(packet);
             if (port.queue[vc].empty()) port.filled = static_cast<std::uint8_t>(port.filled & ~(1u << vc));
             transmit(out_port, port, vc, packet);
             if (port.first_waiter[vc] != kNobody) admit(out_port, vc);
@@ -560,7 +579,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
             const std::uint32_t in_port = base + first / kVcs, in_vc = first % kVcs;
             InputPort &in = inputs_[in_port];
             const Packet packet = in.queue[in_vc].front(pool_);
-            if (port.used[vc] + packet.flits() > output_flits_) return;
+            if (port.used[vc] + flits(packet) > output_flits_) return;
             if (p_.crossbar_bps != 0 && port.crossbar_free > now_) {
                 wake_at_crossbar(out_port);
                 return;
@@ -574,7 +593,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
             port.crossed_vc = static_cast<std::uint8_t>(vc);
             cross(in_port, out_port * kVcs + vc, packet);
             in.queue[in_vc].pop(pool_);
-            return_credit(in_port, in_vc, packet.flits());
+            return_credit(in_port, in_vc, flits(packet));
             drain(in_port, in_vc);
         }
     }
@@ -583,15 +602,16 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     void drain(std::uint32_t in_port, std::uint32_t in_vc) {
         InputPort &in = inputs_[in_port];
         while (!in.queue[in_vc].empty()) {
-            const Packet packet = in.queue[in_vc].front(pool_);
+            Packet packet = in.queue[in_vc].front(pool_);
             const std::uint32_t out = route(in_port, in_vc, packet);
             if (!may_cross(in_port, out, packet)) {
+                if constexpr (Routing::kStateful) in.queue[in_vc].replace_front(pool_, packet);
                 wait(in_port, in_vc, out, packet);
                 return;
             }
             cross(in_port, out, packet);
             in.queue[in_vc].pop(pool_);
-            return_credit(in_port, in_vc, packet.flits());
+            return_credit(in_port, in_vc, flits(packet));
         }
         in.state[in_vc] = InputState::kFlowing;
     }
@@ -652,7 +672,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         }
         cross(in_port, out, packet);
         in.queue[vc].pop(pool_);
-        return_credit(in_port, vc, packet.flits());
+        return_credit(in_port, vc, flits(packet));
         drain(in_port, vc);
     }
 
@@ -692,7 +712,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         } else {
             ++nic.turn;
         }
-        const std::uint32_t header = Packet::pack(m.dst_endpoint, n);
+        const std::uint32_t header = layout_.pack(m.dst_endpoint, n);
         port.free_pending = true;
         calendar_.push(now_ + launch(port_id, port, 0, {id, header}), EventKind::kNicFree, 0, port_id, ended, 0);
     }
@@ -892,7 +912,10 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     std::unique_ptr<Workload> workload_;
     std::vector<std::uint32_t> endpoint_of_; // of each rank
     std::uint32_t num_ports_, num_endpoints_;
-    std::int32_t max_flits_ = 1, input_flits_ = 0, output_flits_ = 0;
+    std::int32_t max_flits_;
+    std::conditional_t<Routing::kStateful, StatefulLayout, PlainLayout> layout_;
+    Random random_;
+    std::int32_t input_flits_ = 0, output_flits_ = 0;
     TimePs now_ = 0;
     std::uint64_t events_ = 0, delivered_ = 0, messages_sent_ = 0;
     std::int64_t bytes_delivered_ = 0;

@@ -46,7 +46,7 @@ def one_way_ring(nodes: int) -> Topology:
         **wiring.fields(),
         bandwidth_bps=mesh_bandwidth_bps(),
         planes=1,
-        routing=RoutingSpec("dragonfly", {"p": HOSTS, "a": 1, "g": nodes, "balanced": 0}, tables),
+        routing=RoutingSpec("dragonfly", {"p": HOSTS, "a": 1, "g": nodes, "balanced": 0, "ugal": 0}, tables),
         cable={},
         switch_group=np.full(nodes, -1, dtype=np.int32),
         accelerator_is_router=True,

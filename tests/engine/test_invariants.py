@@ -86,6 +86,14 @@ TOPOLOGIES: list[st.SearchStrategy[Topology]] = [
         Dragonfly, st.integers(1, 2), SMALL_SIDE, st.integers(1, 2), st.integers(2, 4), balanced=st.booleans()
     ),
     st.builds(
+        Dragonfly,
+        st.integers(1, 2),
+        SMALL_SIDE,
+        st.integers(1, 2),
+        st.integers(2, 4),
+        algorithm=st.just("ugal"),
+    ),
+    st.builds(
         FatTree.merlin,
         st.lists(st.tuples(st.integers(2, 3), st.integers(1, 3)), min_size=1, max_size=2),
         st.integers(1, 3),

@@ -35,6 +35,7 @@ NETWORKS: dict[str, Callable[[], Topology]] = {
     "three levels": lambda: FatTree.from_shape("2,2:2,2:4"),
     "dragonfly": lambda: Dragonfly(2, 4, 3, 4),
     "dragonfly with a spare port": lambda: Dragonfly(1, 4, 2, 4),
+    "dragonfly, ugal": lambda: Dragonfly(2, 4, 3, 4, algorithm="ugal"),
     "torus": lambda: Torus2D(4, 4),
     "torus of two": lambda: Torus2D(2, 4),
     "hyperx": lambda: HyperX2D(4, 3),
@@ -157,6 +158,8 @@ def test_table2_networks_can_be_described() -> None:
         (FatTree.clos(16, radix=8, leaf_down=4, leaf_up=4), "wired otherwise"),
         (Dragonfly.with_global_ports(2, 4, 2, 4), "cannot run on SST"),
         (Dragonfly(2, 4, 3, 4, balanced=True), "balanced"),
+        (Dragonfly(2, 4, 3, 2, algorithm="ugal"), "three groups of two routers"),
+        (Dragonfly(2, 1, 3, 4, algorithm="ugal"), "three groups of two routers"),
         (Torus2D(4, 4, balanced=True), "positive way"),
     ],
 )
@@ -180,6 +183,19 @@ def test_dragonfly_map_is_merlins_default() -> None:
                 expected[i * h + j] = count
                 count += 1
         assert merlin_topology(Dragonfly(p, a, n, g)).first_router["global_link_map"] == expected
+
+
+def test_a_dragonfly_has_merlins_algorithm_and_its_channels() -> None:
+    minimal = merlin_topology(Dragonfly(2, 4, 3, 4))
+    ugal = merlin_topology(Dragonfly(2, 4, 3, 4, algorithm="ugal"))
+    assert (minimal.parameters["algorithm"], minimal.virtual_channels, minimal.adaptive) == (
+        "minimal",
+        2,
+        False,
+    )
+    assert (ugal.parameters["algorithm"], ugal.virtual_channels, ugal.adaptive) == ("ugal", 3, True)
+    assert minimal.parameters | {"algorithm": "ugal"} == ugal.parameters
+    assert minimal.first_router == ugal.first_router
 
 
 # -- parameters that cannot work ---------------------------------------------------------------------------

@@ -35,6 +35,7 @@ BASELINES: dict[str, Callable[[], Topology]] = {
     "three levels": lambda: FatTree.from_shape("4,4:4,4:4"),
     "dragonfly": lambda: Dragonfly(2, 4, 4, 4),
     "dragonfly with a spare port": lambda: Dragonfly(2, 4, 3, 4),
+    "dragonfly, ugal": lambda: Dragonfly(2, 4, 4, 4, algorithm="ugal"),
     "hyperx": lambda: HyperX2D(8, 8),
     "torus": lambda: Torus2D(8, 8),
     "torus of two": lambda: Torus2D(2, 4),

@@ -147,7 +147,9 @@ def test_uneven_leaves_lose_by_their_routing(name: str, pairs: int) -> None:
     assert routing_bound(network) == pytest.approx(100 * (network.num_endpoints - 1) / pairs)
 
 
-@pytest.mark.parametrize("network", [HxMesh(2, 2, 2, 2), FatTree.clos(128, adaptive=True)])
+@pytest.mark.parametrize(
+    "network", [HxMesh(2, 2, 2, 2), FatTree.clos(128, adaptive=True), Dragonfly(1, 2, 1, 3, algorithm="ugal")]
+)
 def test_a_routing_with_a_choice_has_no_fixed_bound(network: Topology) -> None:
     with pytest.raises(ConfigError, match="chooses between ports"):
         routing_bound(network)

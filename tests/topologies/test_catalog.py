@@ -43,9 +43,9 @@ def test_the_simulated_networks_of_the_artifact() -> None:
         ("fattree", "small"): FatTree.from_shape("32,32:32"),
         ("fattree50", "large"): FatTree.from_shape("32,256:512"),
         ("fattree75", "moe"): FatTree.from_shape("32,12:48"),
-        ("dragonfly", "small"): Dragonfly(8, 16, 18, 8),
-        ("dragonfly", "large"): Dragonfly(17, 32, 17, 30),
-        ("dragonfly", "moe"): Dragonfly(17, 32, 512, 3),
+        ("dragonfly", "small"): Dragonfly(8, 16, 18, 8, algorithm="ugal"),
+        ("dragonfly", "large"): Dragonfly(17, 32, 17, 30, algorithm="ugal"),
+        ("dragonfly", "moe"): Dragonfly(17, 32, 512, 3, algorithm="ugal"),
         ("hyperx", "small"): HyperX2D(32, 32),
         ("hx2mesh", "moe"): HxMesh(2, 2, 24, 16),
         ("hx4mesh", "small"): HxMesh(4, 4, 8, 8),
@@ -53,6 +53,12 @@ def test_the_simulated_networks_of_the_artifact() -> None:
     }
     for (name, cluster), network in expected.items():
         assert catalog.table2(name, cluster).same_network(network)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("cluster", catalog.CLUSTERS)
+@pytest.mark.parametrize("variant", catalog.VARIANTS)
+def test_a_dragonfly_routes_by_ugal(cluster: catalog.Cluster, variant: catalog.Variant) -> None:
+    assert catalog.table2("dragonfly", cluster, variant).routing.params["ugal"] == 1
 
 
 def test_the_priced_hyperx_is_a_mesh_of_single_accelerators() -> None:

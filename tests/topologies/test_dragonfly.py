@@ -130,6 +130,15 @@ def test_impossible_shapes_are_refused(shape: tuple[int, int, int, int], message
         Dragonfly(*shape)
 
 
+def test_an_algorithm_is_handed_to_the_routing() -> None:
+    minimal, ugal = Dragonfly(1, 2, 1, 3), Dragonfly.with_global_ports(1, 2, 1, 3, algorithm="ugal")
+    assert (minimal.routing.params["ugal"], ugal.routing.params["ugal"]) == (0, 1)
+    with pytest.raises(ConfigError, match="did you mean 'ugal'"):
+        Dragonfly(1, 2, 1, 3, algorithm="ugla")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="balanced of a Dragonfly with UGAL is True but must be false"):
+        Dragonfly(1, 2, 1, 3, balanced=True, algorithm="ugal")
+
+
 def test_extra_links_join_two_different_groups() -> None:
     with pytest.raises(ConfigError, match="extra_links"):
         Dragonfly(1, 4, 1, 3, extra_links=((1, 1),))

@@ -47,6 +47,11 @@ NETWORKS: dict[str, Callable[[], Topology]] = {
     "hyperx 4x5": lambda: HyperX2D(4, 5),
     "dragonfly": lambda: Dragonfly(2, 4, 2, 5),
     "dragonfly balanced": lambda: Dragonfly(2, 3, 3, 4, balanced=True),
+    "dragonfly, ugal": lambda: Dragonfly(2, 4, 2, 5, algorithm="ugal"),
+    "dragonfly, ugal, both cables of a slice at a router": lambda: Dragonfly(1, 2, 3, 4, algorithm="ugal"),
+    "dragonfly, ugal, uneven": lambda: Dragonfly.with_global_ports(1, 3, 3, 5, algorithm="ugal"),
+    "dragonfly, ugal, two groups": lambda: Dragonfly(2, 3, 2, 2, algorithm="ugal"),
+    "dragonfly, ugal, groups of one": lambda: Dragonfly(2, 1, 2, 4, algorithm="ugal"),
     "fat tree": lambda: FatTree.merlin([(4, 4)], top=4),
     "fat tree, tapered": lambda: FatTree.merlin([(4, 2)], top=4),
     "fat tree, adaptive": lambda: FatTree.merlin([(4, 4)], top=4, adaptive=True),
@@ -68,15 +73,15 @@ def steps(
     """Every (channel held, channel asked for, hops so far) that a packet from `src` to `dst` can come to."""
     offset, peer = topology.port_offset, topology.port_peer
     host_out = int(offset[topology.endpoint_router[dst]] + topology.endpoint_port[dst])
-    first = (int(topology.endpoint_router[src]), int(topology.endpoint_port[src]), 0)
-    todo: list[tuple[tuple[int, int, int], Channel | None, int]] = [(first, None, 0)]
+    first = (int(topology.endpoint_router[src]), int(topology.endpoint_port[src]), 0, 0)
+    todo: list[tuple[tuple[int, int, int, int], Channel | None, int]] = [(first, None, 0)]
     seen = set()
     while todo:
         at, held, hops = todo.pop()
         assert hops <= topology.num_routers, "a packet walks in circles"
-        found = routing.candidates(*at, src, dst)
+        found = routing.candidates(*at[:3], src, dst, at[3])
         assert found, f"no way on at router {at[0]}"
-        for port, vc in found:
+        for port, vc, noted in found:
             out = int(offset[at[0]]) + port
             assert out < offset[at[0] + 1], "the routing names a port that the router does not have"
             assert topology.port_kind[out] != UNCONNECTED, "the routing names a port without a cable"
@@ -86,7 +91,7 @@ def steps(
                 assert out == host_out, "the packet leaves at the wrong endpoint"
                 continue
             there = int(topology.port_router[peer[out]])
-            state = (there, int(peer[out] - offset[there]), vc)
+            state = (there, int(peer[out] - offset[there]), vc, noted)
             if (state, out) not in seen:
                 seen.add((state, out))
                 todo.append((state, (out, vc), hops + 1))
@@ -119,21 +124,50 @@ def test_every_route_arrives_and_channels_cannot_wait_in_a_circle(name: str) -> 
     assert is_acyclic(edges, channels)
 
 
-class WithoutDateline:
-    """A torus routing whose second channel is never used: rings of channels close."""
+class WithoutLastChannel:
+    """A routing that uses the channel before its last one in place of that: circles of channels close."""
 
     def __init__(self, routing: Routing) -> None:
         self._routing = routing
         self.num_vcs = routing.num_vcs
 
-    def candidates(self, router: int, in_port: int, in_vc: int, src: int, dst: int) -> list[tuple[int, int]]:
-        return [(port, 0) for port, _ in self._routing.candidates(router, in_port, in_vc, src, dst)]
+    def candidates(
+        self, router: int, in_port: int, in_vc: int, src: int, dst: int, state: int
+    ) -> list[tuple[int, int, int]]:
+        found = self._routing.candidates(router, in_port, in_vc, src, dst, state)
+        return [(port, min(vc, self.num_vcs - 2), noted) for port, vc, noted in found]
 
 
-def test_the_cycle_test_catches_a_broken_routing() -> None:
-    topology = Torus2D(4, 4)
-    edges, channels = dependencies(topology, WithoutDateline(routing_of(topology)))  # type: ignore[arg-type]
+@pytest.mark.parametrize("name", ["torus 4x4", "dragonfly", "dragonfly, ugal"])
+def test_the_cycle_test_catches_a_broken_routing(name: str) -> None:
+    topology = NETWORKS[name]()
+    edges, channels = dependencies(topology, WithoutLastChannel(routing_of(topology)))  # type: ignore[arg-type]
     assert not is_acyclic(edges, channels)
+
+
+@pytest.mark.parametrize(("name", "channels"), [("dragonfly", 2), ("dragonfly, ugal", 3)])
+def test_a_dragonfly_has_the_channels_of_merlin(name: str, channels: int) -> None:
+    """merlin/topology/dragonfly.cc: "minimal" has 2 of each virtual network, "ugal" 3."""
+    assert routing_of(NETWORKS[name]()).num_vcs == channels
+
+
+@pytest.mark.parametrize("name", [name for name in NETWORKS if "ugal" in name])
+def test_ugal_takes_every_cable_between_two_groups_and_every_way_round(name: str) -> None:
+    topology = NETWORKS[name]()
+    p, a = topology.routing.params["p"], topology.routing.params["a"]
+    routing, group = routing_of(topology), topology.port_router // a
+    is_global = topology.port_kind == LinkKind.GLOBAL
+    for src, dst in ((0, topology.num_endpoints - 1), (topology.num_endpoints - 1, 0)):
+        taken = {out for _, (out, _), _ in steps(topology, routing, src, dst) if is_global[out]}
+        first, last = src // (a * p), dst // (a * p)
+        for out in np.flatnonzero(is_global).tolist():
+            # Straight from the first group to the last, or into any group between and out of it.
+            near, far = group[out], group[topology.port_peer[out]]
+            on_a_way = (near == first or far == last) and near != last and far != first
+            assert (out in taken) == on_a_way
+    if a > 1:
+        local = {out for _, (out, _), _ in steps(topology, routing, 0, p) if topology.port_peer[out] >= 0}
+        assert {int(topology.port_router[topology.port_peer[out]]) for out in local} == set(range(1, a))
 
 
 @pytest.mark.parametrize(
@@ -180,7 +214,7 @@ def longest_route(topology: Topology, routing: Routing, src: int, dst: int) -> i
         at = (router, in_port, in_vc)
         if at not in known:
             known[at] = 0
-            for port, vc in routing.candidates(*at, src, dst):
+            for port, vc, _ in routing.candidates(*at, src, dst):
                 other = int(peer[offset[router] + port])
                 if other >= 0:
                     there = int(topology.port_router[other])

@@ -87,6 +87,7 @@ def test_network_values_come_under_the_engines_names_in_si_units() -> None:
         ({"type": "hyperx", "columns": 3, "rows": 5}, 15),
         ({"type": "dragonfly", "hosts": 2, "routers": 4, "links": 1, "groups": 3}, 24),
         ({"type": "dragonfly", "hosts": 2, "routers": 4, "global_ports": 1, "groups": 5}, 40),
+        ({"type": "dragonfly", "hosts": 2, "routers": 4, "links": 1, "groups": 3, "algorithm": "ugal"}, 24),
         ({"type": "fattree", "shape": "4,2:4"}, 16),
         ({"type": "clos", "endpoints": 70, "radix": 16, "leaf_down": 8, "leaf_up": 8}, 70),
     ],

@@ -17,7 +17,8 @@
 
 namespace hxmesh {
 
-using AnyRouting = std::variant<HammingMeshRouting, TorusRouting, HyperXRouting, DragonflyRouting, FatTreeRouting>;
+using AnyRouting = std::variant<HammingMeshRouting, TorusRouting, HyperXRouting, DragonflyRouting, DragonflyUgalRouting,
+                                FatTreeRouting>;
 
 /// The data of topologies.base.RoutingSpec.
 struct RoutingSpec {
@@ -46,10 +47,13 @@ inline AnyRouting make_routing(const RoutingSpec &spec) {
     if (spec.family == "torus")
         return TorusRouting(spec.param("size0"), spec.param("size1"), spec.param("balanced") != 0);
     if (spec.family == "hyperx") return HyperXRouting(spec.param("size0"), spec.param("size1"));
-    if (spec.family == "dragonfly")
-        return DragonflyRouting(
-            spec.param("p"), spec.param("a"), spec.param("g"), spec.param("balanced") != 0,
+    if (spec.family == "dragonfly") {
+        DragonflyCables cables(
+            spec.param("p"), spec.param("a"), spec.param("g"),
             {spec.table("group_link_offset"), spec.table("group_link_router"), spec.table("group_link_port")});
+        if (spec.param("ugal") != 0) return DragonflyUgalRouting(std::move(cables));
+        return DragonflyRouting(std::move(cables), spec.param("balanced") != 0);
+    }
     if (spec.family == "fattree") {
         FatTreeRouting::Tables t;
         const auto &level = spec.table("level");

@@ -22,6 +22,7 @@ class FatTreeRouting {
   public:
     static constexpr std::uint32_t kVcs = 1;
     static constexpr bool kNeedsSource = false;
+    static constexpr bool kStateful = false;
 
     struct Tables {
         std::vector<std::uint8_t> level;            // [switches]

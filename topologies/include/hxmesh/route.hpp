@@ -2,6 +2,9 @@
 //
 // These headers depend on the standard library only, so that both the packet engine and an SST element can
 // include them: a routing function exists once.
+//
+// A routing function that is `kStateful` keeps a few bits in each packet (`state_bits`): it gets what it noted at the
+// router before, and notes what the next one is to know.
 #pragma once
 
 #include <array>
@@ -54,6 +57,22 @@ class Candidates {
   private:
     std::array<Run, 8> runs_; // of which `size_` are set
     std::uint32_t size_ = 0;
+};
+
+/// Numbers for the choices that a routing function leaves to chance, the same for a seed everywhere (SplitMix64).
+class Random {
+  public:
+    explicit Random(std::uint64_t seed) : state_(seed) {}
+    /// One of 0 to n-1, each as likely as another but for the 32 bits drawn.
+    std::uint32_t below(std::uint32_t n) {
+        std::uint64_t z = state_ += 0x9e3779b97f4a7c15u;
+        z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+        z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+        return static_cast<std::uint32_t>(((z ^ z >> 31) >> 32) * n >> 32);
+    }
+
+  private:
+    std::uint64_t state_;
 };
 
 /// The candidate with the most credits in its own virtual channel; the first one when tied.
