@@ -21,16 +21,17 @@ namespace hxmesh::engine {
 using TimePs = std::int64_t;
 inline constexpr TimePs kNever = std::numeric_limits<TimePs>::max();
 
-/// Events of the same time come in this order: what frees something before what asks for it.
+/// Events of the same time come in this order: what ranks do, what arrives, what becomes free. (Ranks in step stay in
+/// step that way: with ports first, the rings of an allreduce get into each other's way at the crossbars.)
 enum class EventKind : std::uint8_t {
-    kPortFree,    // a router's port has put a packet on its link: target = port
-    kNicFree,     // a NIC has put a packet on its link: target = port, message = 1 + the message that ended, or 0
-    kCredit,      // flits freed downstream: target = port, message = flits, channel
+    kTimer,       // the workload's own: target, message
     kCrossbarIn,  // an input port may use the crossbar again: target = port, channel
     kCrossbarOut, // an output port may take from the crossbar again: target = port
+    kCredit,      // flits freed downstream: target = port, message = flits, channel
     kArrive,      // the head of a packet reaches a router's port: target = port and way on, message, header, channel
     kDeliver,     // the head of the last packet of a message reaches its NIC: message
-    kTimer,       // the workload's own: target, message
+    kPortFree,    // a router's port has put a packet on its link: target = port
+    kNicFree,     // a NIC has put a packet on its link: target = port, message = 1 + the message that ended, or 0
 };
 
 /// 16 bytes, because each is written and read several times.
