@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis import comparison, figures, networks, permutation, render, sweeps, table2
+from analysis import comparison, figures, networks, permutation, render, sweeps, table2, validate
 from analysis.collect import COMPLETE, Study, by_cluster, collect, load_study
 from analysis.comparison import Comparison
 from topologies.errors import ConfigError
@@ -82,6 +82,7 @@ def _check(study: Study, runs: pd.DataFrame, results_dir: Path) -> pd.DataFrame:
         "alltoall": lambda: sweeps.check_alltoall(runs),
         "allreduce": lambda: sweeps.check_allreduce(runs),
         "permutation": lambda: permutation.check(results_dir, runs),
+        "validate": list,
         "generic": list,
     }
     return comparison.frame(comparisons[study.kind]())
@@ -125,6 +126,11 @@ def _permutation(study: Study, runs: pd.DataFrame, results_dir: Path) -> _Built:
     )
 
 
+def _validate(study: Study, runs: pd.DataFrame, results_dir: Path) -> _Built:
+    frame = validate.build(results_dir, runs)
+    return _Built(f"{study.name}.csv", frame, validate.tables(study, frame))
+
+
 def _generic(study: Study, runs: pd.DataFrame, results_dir: Path) -> _Built:
     return _Built(f"{study.name}.csv", runs, [_runs_table(runs)])
 
@@ -134,6 +140,7 @@ _BUILDERS: dict[str, Callable[[Study, pd.DataFrame, Path], _Built]] = {
     "alltoall": _alltoall,
     "allreduce": _allreduce,
     "permutation": _permutation,
+    "validate": _validate,
     "generic": _generic,
 }
 

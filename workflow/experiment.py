@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
+from itertools import product
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -61,7 +62,7 @@ class Experiment(BaseModel):
         `bandwidth_bps`, `planes`, `single_plane`, `num_endpoints`, `injection_bps`, `wiring_sha256`.
     motif: `name` and every parameter of the motif; for `goal` the file, its hash and the unit of its
     computations. network: every parameter of the engine except the bandwidths, which belong to the topology.
-    sst: with the engine sst, how it is run.
+    sst: with the engine sst, how it is run. links: whether the table of the links is kept; no part of the id.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -74,6 +75,7 @@ class Experiment(BaseModel):
     network: dict[str, Any]
     seed: int
     sst: dict[str, Any] | None = None
+    links: bool = False
 
     @property
     def title(self) -> str:
@@ -93,7 +95,8 @@ class Experiment(BaseModel):
 
     def to_json(self) -> str:
         """The text of `experiment.json`, the same for the same experiment."""
-        content = self.model_dump(exclude={"sst"} if self.sst is None else None)
+        plain = {"sst"} if self.sst is None else set()
+        content = self.model_dump(exclude=plain if self.links else plain | {"links"})
         return json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
     @classmethod
@@ -334,7 +337,7 @@ def load_plan(path: Path, engine: str | None = None) -> Plan:
     both stand side by side.
     """
     study = load_study(path)
-    if engine is not None and engine != study.engine:
+    if engine is not None and [engine] != study.engines:
         if engine not in get_args(EngineName):
             raise unknown_name("engine", engine, get_args(EngineName))
         study = study.model_copy(update={"engine": engine, "name": f"{study.name}-{engine}"})
@@ -387,17 +390,18 @@ def _expand_entry(
             except ConfigError as error:
                 raise ConfigError(f"network of {resolved['name']}: {error}") from None
             for motif, values in entry.motif.choices():
-                for seed in entry.seeds or study.seeds:
+                for seed, engine in product(entry.seeds or study.seeds, study.engines):
                     motif_resolved = _resolve_motif(motif, values, seed, network_of.planes_merged, directory)
                     draft = Experiment(
                         run_id="",
                         schema_version=SCHEMA_VERSION,
-                        engine=study.engine,
+                        engine=engine,
                         topology=resolved,
                         motif=motif_resolved,
                         network=network,
                         seed=seed,
-                        sst=study.sst.model_dump(mode="json") if study.engine == "sst" else None,
+                        sst=study.sst.model_dump(mode="json") if engine == "sst" else None,
+                        links=study.links,
                     )
                     experiment = draft.model_copy(update={"run_id": draft.identity()})
                     yield experiment, _row(experiment, entry, values), topology

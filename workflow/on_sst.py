@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 from collections.abc import Callable
@@ -38,7 +39,8 @@ def check(plan: Plan, *, installed: bool) -> None:
         wrong = build.state(installation, build.library_dir(installation))
         if wrong is not None:
             raise ConfigError(f"the element library hxmesh {wrong}.")
-    for run_id, experiment in plan.experiments.items():
+    on_sst = {run_id: e for run_id, e in plan.experiments.items() if e.engine == "sst"}
+    for run_id, experiment in on_sst.items():
         try:
             check_run(plan.topology(run_id), experiment.network_params(), _options(experiment, version))
         except ConfigError as error:
@@ -77,7 +79,7 @@ def run_on_sst(
         options=_options(experiment, installation.version),
         seed=experiment.seed,
         title=experiment.title,
-        experiment=experiment.model_dump(exclude_none=True),
+        experiment=json.loads(experiment.to_json()),
     )
     outcome = run(
         directory,
@@ -90,4 +92,4 @@ def run_on_sst(
         ),
         progress=progress,
     )
-    return read_result(directory, read_manifest(directory), outcome, topology)
+    return read_result(directory, read_manifest(directory), outcome, topology, links=experiment.links)

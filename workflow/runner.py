@@ -57,6 +57,7 @@ def run_experiment(
         experiment.network_params(),
         seed=experiment.seed,
         progress=progress,
+        links=experiment.links,
         memory_limit_bytes=memory_limit_bytes,
     )
     if result.status == "interrupted":

@@ -38,7 +38,7 @@ from workflow.units import parse_bytes, parse_rate_bps, parse_time_ps
 SCHEMA_VERSION = 1
 """Part of every run id; rises when the same resolved parameters come to mean something else."""
 
-Kind = Literal["table2", "alltoall", "allreduce", "permutation", "generic"]
+Kind = Literal["table2", "alltoall", "allreduce", "permutation", "validate", "generic"]
 
 ALLREDUCE_MOTIFS = ("ring", "bidirectional-ring", "two-rings", "bucket", "torus-2d")
 
@@ -588,8 +588,16 @@ class Study(Section):
     kind: Kind = Field("generic", description="which tables and figures the results make")
     description: str = Field("", description="one sentence for the report")
     cluster: Cluster = Field("small", description="size of the Table 2 networks")
-    engine: EngineName = Field("packet", description="simulator: packet (embedded) or sst (installed SST)")
+    engine: EngineName | list[EngineName] = Field(
+        "packet",
+        description="simulator: packet (embedded) or sst (installed SST); a list runs everything on each",
+    )
     sst: SstSection = Field(SstSection(), description="how SST is run, where it is the engine")
+    links: bool = Field(
+        False,
+        description="keep what each link carried (links.parquet of a run); runs that are complete are not "
+        "repeated for it",
+    )
     seeds: list[Annotated[int, Field(ge=0)]] = Field(
         [0], min_length=1, description="one run of each experiment per seed"
     )
@@ -602,6 +610,18 @@ class Study(Section):
         if not re.fullmatch(cls.NAME_PATTERN, value):
             raise ValueError(f"is {value!r} but must be letters, digits, '_', '-' and '.'")
         return value
+
+    @field_validator("engine")
+    @classmethod
+    def _different_engines(cls, value: EngineName | list[EngineName]) -> EngineName | list[EngineName]:
+        if isinstance(value, list) and (not value or len(set(value)) < len(value)):
+            raise ValueError(f"is {value!r} but must be one engine, or a list of different ones")
+        return value
+
+    @property
+    def engines(self) -> list[EngineName]:
+        """The simulators that run each experiment."""
+        return self.engine if isinstance(self.engine, list) else [self.engine]
 
     @property
     def table(self) -> str:

@@ -24,7 +24,7 @@ def some_study(results: Results, kind: str) -> Path:
     """A small study of a kind with something missing."""
     for index, name in enumerate(("fattree", "hx2mesh", "torus", "mine")):
         time_ps = None if name == "torus" else 10**9 + index
-        if kind in ("table2", "alltoall", "generic"):
+        if kind in ("table2", "alltoall", "validate", "generic"):
             results.alltoall(name, 1 << 20, time_ps=time_ps)
             results.alltoall(name, 1 << 16, time_ps=10**8)
         if kind in ("table2", "allreduce"):
@@ -40,7 +40,7 @@ def some_study(results: Results, kind: str) -> Path:
     return results.finish()
 
 
-KINDS = ("table2", "alltoall", "allreduce", "permutation", "generic")
+KINDS = ("table2", "alltoall", "allreduce", "permutation", "validate", "generic")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -49,7 +49,7 @@ def test_a_report_of_every_kind_is_whole_and_deterministic(make_results: MakeRes
     written = analysis.report(path)
     stem = "table2" if kind == "table2" else "study"
     expected = {path / f"{stem}.csv", path / f"{stem}.md", path / "report.html", path / "runs.csv"}
-    if kind != "generic":
+    if kind not in ("validate", "generic"):
         expected |= {path / "figures" / f"{stem}.png", path / "figures" / f"{stem}.pdf"}
     if kind == "permutation":
         expected.add(path / "per_accelerator.parquet")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from analysis.validate import compare_ports
 from topologies import ConfigError
 from workflow.experiment import Experiment, expand, load_plan
 from workflow.runner import run_experiment
@@ -58,10 +59,29 @@ def test_another_engine_than_the_configurations(tmp_path: Path) -> None:
         load_plan(config, "pakket")
 
 
+def test_both_engines() -> None:
+    plan = expand(parse_study(STUDY | {"engine": ["packet", "sst"]}))
+    assert [made.engine for made in plan.experiments.values()] == ["packet", "sst"]
+    assert set(plan.run_ids) == {experiment().run_id, experiment(engine="sst").run_id}
+    assert len(plan.rows) == 2
+
+
+def test_tables_of_links_are_kept_where_asked_for(tmp_path: Path) -> None:
+    plain, kept = experiment(), experiment(links=True)
+    assert kept.run_id == plain.run_id
+    assert "links" not in json.loads(plain.to_json())
+    assert run_experiment(plain, tmp_path / "plain").links is None
+    assert run_experiment(kept, tmp_path / "kept").links is not None
+    assert (tmp_path / "kept" / "links.parquet").is_file()
+    assert Experiment.load(tmp_path / "kept" / "experiment.json") == kept
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
         ({"engine": "sts"}, "engine"),
+        ({"engine": ["sst", "sst"]}, "a list of different ones"),
+        ({"engine": []}, "a list of different ones"),
         ({"sst": {"thread": 2}}, "did you mean 'threads'"),
         ({"sst": {"threads": 0}}, "threads"),
     ],
@@ -113,9 +133,10 @@ def test_run(tmp_path: Path) -> None:
     installation = locate.find()
     if not build.is_current(installation, build.library_dir(installation)):
         pytest.skip("the element library is not built; hxmesh sst build")
-    theirs = run_experiment(experiment(engine="sst"), tmp_path / "sst")
-    ours = run_experiment(experiment(), tmp_path / "packet")
+    theirs = run_experiment(experiment(engine="sst", links=True), tmp_path / "sst")
+    ours = run_experiment(experiment(links=True), tmp_path / "packet")
     assert theirs.complete
     assert theirs.engine == "sst"
     assert theirs.packet_hops == ours.packet_hops
     assert theirs.simulated_time_ps == pytest.approx(ours.simulated_time_ps, rel=0.02)
+    assert compare_ports(tmp_path / "sst", tmp_path / "packet")["ports_differing"] == 0

@@ -115,13 +115,14 @@ def _run_study(
     path = find_config(config)
     plan = load_plan(path, engine)
     # A run on SST may take several cores by itself.
-    each = plan.study.sst.threads * plan.study.sst.ranks if plan.study.engine == "sst" else 1
+    on_sst = "sst" in plan.study.engines
+    each = plan.study.sst.threads * plan.study.sst.ranks if on_sst else 1
     jobs = jobs or max(1, available_cores() // each)
     directory = results / plan.study.name
-    if plan.study.engine == "sst":
-        from workflow import on_sst
+    if on_sst:
+        from workflow.on_sst import check
 
-        on_sst.check(plan, installed=not prepare)
+        check(plan, installed=not prepare)
     if prepare:
         plan.check()
         plan.prepare(directory)
