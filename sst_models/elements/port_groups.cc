@@ -16,13 +16,13 @@ using SST::Merlin::RtrEvent;
 
 /// Passes every call on to the topology in its own slot `topology` and answers getPortLogicalGroup from its list.
 ///
-/// merlin.hr_router reads `link_bw:<group>` and its like for the group that the topology gives to a port. Of Merlin's own
-/// topologies only the Dragonfly gives any; all ports of the others have the same bandwidth.
+/// merlin.hr_router reads `link_bw:<group>` and its like for the group that the topology gives to a port. Of Merlin's
+/// own topologies only the Dragonfly gives any; all ports of the others have the same bandwidth.
 class PortGroups : public SST::Merlin::Topology {
   public:
-    SST_ELI_REGISTER_SUBCOMPONENT(PortGroups, "hxmesh", "port_groups", SST_ELI_ELEMENT_VERSION(1, 0, 0),
-                                  "Gives names to the ports of another topology, for link_bw:<name> of merlin.hr_router",
-                                  SST::Merlin::Topology)
+    SST_ELI_REGISTER_SUBCOMPONENT(
+        PortGroups, "hxmesh", "port_groups", SST_ELI_ELEMENT_VERSION(1, 0, 0),
+        "Gives names to the ports of another topology, for link_bw:<name> of merlin.hr_router", SST::Merlin::Topology)
 
     SST_ELI_DOCUMENT_PARAMS({"groups", "Array of one name for each port of the router."})
 
