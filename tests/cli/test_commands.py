@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -196,20 +197,26 @@ def test_interrupt_ends_cleanly(whom: str, delay_s: float, tmp_path: Path) -> No
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        # A test suite in the background of a shell is deaf to it, and so would be its children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     runs = tmp_path / "results/tiny/runs"
-    while not list(runs.glob("*/experiment.json")):
-        time.sleep(0.1)
-    time.sleep(delay_s)
-    if whom == "process":
-        process.send_signal(signal.SIGINT)
-    else:
-        os.killpg(process.pid, signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130, errors
-    assert "Traceback" not in errors
-    assert not list(runs.glob("*/result.json"))
-    assert gone(process.pid)
+    try:
+        while not list(runs.glob("*/experiment.json")):
+            time.sleep(0.1)
+        time.sleep(delay_s)
+        if whom == "process":
+            process.send_signal(signal.SIGINT)
+        else:
+            os.killpg(process.pid, signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == 130, errors
+        assert "Traceback" not in errors
+        assert not list(runs.glob("*/result.json"))
+        assert gone(process.pid)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def gone(group: int, within_s: float = 20) -> bool:
