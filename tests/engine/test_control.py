@@ -89,7 +89,12 @@ def test_an_interrupt_ends_a_long_run_within_two_seconds() -> None:
         "print('finished', flush=True)\n"
     )
     with subprocess.Popen(
-        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", script],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A test suite in the background of a shell is deaf to it, and so would be its children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as child:
         try:
             assert child.stdout is not None
