@@ -91,21 +91,22 @@ class Cause:
 CAUSES = (
     Cause(
         "adaptive choices: Merlin's output queues hold a packet one flit time longer, so packets that arrive "
-        "close together are spread there (sst_models/README.md, cause 2); the packet engine's own time "
-        "changes by 1 to 2% with 2 to 3 ns more at each router",
+        "close together are spread there (sst_models/README.md, cause 2); 2 ns more at each router change the "
+        "packet engine's own time by 5% (Hx1Mesh)",
         families=("hxmesh",),
         motifs=("alltoall", "permutation"),
     ),
     Cause(
-        "which packet goes first where several arrive at once: every port carries the same bytes, and the "
-        "packet engine's own time changes by 2.5% with 1.9 ns more at each router, by 0.01% with 1.6 ns",
+        "which packet goes first through a crossbar that limits: every port carries the same bytes, a faster "
+        "crossbar adds 2.5% to the packet engine's time, and a slower one takes 0.8% off; in what Merlin's "
+        "order differs is not known",
         families=("dragonfly",),
         motifs=("alltoall",),
     ),
     Cause(
         "the order in which packets of the four messages at an endpoint leave: one message after another "
-        "takes 2.2% off the packet engine's time (tapered fat tree, bucket), latencies change it by less "
-        "than 1%; in what SST's order differs is not known",
+        "takes 2.6% off the packet engine's time (tapered fat tree, bucket), a few ns more at routers change "
+        "it by 1.2%; in what SST's order differs is not known",
         motifs=("two-rings", "bucket", "torus-2d"),
     ),
 )
