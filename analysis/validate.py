@@ -91,8 +91,8 @@ class Cause:
 CAUSES = (
     Cause(
         "adaptive choices: Merlin's output queues hold a packet one flit time longer, so packets that arrive "
-        "close together are spread there (sst_models/README.md, cause 2); 2 ns more at each router change the "
-        "packet engine's own time by 5% (Hx1Mesh)",
+        "close together are spread there (sst_models/README.md, cause 2); 2 ns more at each router change "
+        "the packet engine's own time by 5% (Hx1Mesh)",
         families=("hxmesh",),
         motifs=("alltoall", "permutation"),
     ),
