@@ -46,7 +46,7 @@ struct Event {
     [[nodiscard]] EventKind kind() const { return static_cast<EventKind>(key >> 4 & 7u); }
     [[nodiscard]] std::uint32_t vc() const { return key & 15u; }
     [[nodiscard]] std::uint32_t offset() const { return key >> kOffsetShift; }
-    /// Time and kind: what events are ordered by. Equal ones come in an order that depends on nothing but the run.
+    /// Time and kind: what events are ordered by. Equal ones come in the order they were scheduled.
     [[nodiscard]] std::uint32_t rank() const { return key >> 4; }
 };
 
@@ -108,12 +108,7 @@ class Calendar {
         std::unique_ptr<Event[]> events;
         std::uint32_t size = 0, capacity = 0;
     };
-    /// Events in order, the first `head` of them taken.
-    struct Lane {
-        std::vector<Event> events;
-        std::size_t head = 0;
-    };
-    /// An event outside the slots and lanes, with what orders it among its like.
+    /// An event outside the slots, with what orders it among its like.
     struct Late {
         std::uint64_t window, sequence;
         Event event;
@@ -124,6 +119,11 @@ class Calendar {
         }
     };
 
+    /// Events in order, the first `head` of them taken.
+    struct Lane {
+        std::vector<Late> events;
+        std::size_t head = 0;
+    };
     HXMESH_INLINE Event &place(std::uint32_t index) {
         Slot &slot = slots_[index];
         if (slot.size == slot.capacity) [[unlikely]]
@@ -133,25 +133,28 @@ class Calendar {
 
     const Event *pop_elsewhere() {
         if (soon_rank_ == kNoRank) return open_next() ? &batch_[at_++] : nullptr;
-        Lane *lane = nullptr;
-        for (Lane &l : soon_)
-            if (l.head < l.events.size() && l.events[l.head].rank() == soon_rank_) {
-                lane = &l;
-                break;
-            }
-        if (lane != nullptr) {
-            late_ = lane->events[lane->head++];
-        } else {
+        // The first scheduled of the earliest.
+        Lane *first = nullptr;
+        for (Lane &lane : soon_) {
+            if (lane.head == lane.events.size() || lane.events[lane.head].event.rank() != soon_rank_) continue;
+            if (first == nullptr || lane.events[lane.head].sequence < first->events[first->head].sequence)
+                first = &lane;
+        }
+        const bool rest = !soon_rest_.empty() && soon_rest_.top().event.rank() == soon_rank_ &&
+                          (first == nullptr || soon_rest_.top().sequence < first->events[first->head].sequence);
+        if (rest) {
             late_ = soon_rest_.top().event;
             soon_rest_.pop();
+        } else {
+            late_ = first->events[first->head++].event;
         }
         soon_rank_ = soon_rest_.empty() ? kNoRank : soon_rest_.top().event.rank();
-        for (Lane &l : soon_) {
-            if (l.head < l.events.size()) {
-                soon_rank_ = std::min(soon_rank_, l.events[l.head].rank());
+        for (Lane &lane : soon_) {
+            if (lane.head < lane.events.size()) {
+                soon_rank_ = std::min(soon_rank_, lane.events[lane.head].event.rank());
             } else {
-                l.events.clear();
-                l.head = 0;
+                lane.events.clear();
+                lane.head = 0;
             }
         }
         return &late_;
@@ -165,8 +168,8 @@ class Calendar {
         }
         soon_rank_ = std::min(soon_rank_, event.rank());
         for (Lane &lane : soon_) {
-            if (!lane.events.empty() && lane.events.back().rank() > event.rank()) continue;
-            lane.events.push_back(event);
+            if (!lane.events.empty() && lane.events.back().event.rank() > event.rank()) continue;
+            lane.events.push_back({window, sequence_++, event});
             return;
         }
         soon_rest_.push({window, sequence_++, event});
@@ -209,11 +212,12 @@ class Calendar {
         if (!far_.empty()) next = std::min(next, far_.top().window);
         if (next == std::numeric_limits<std::uint64_t>::max()) return false;
         const auto index = static_cast<std::uint32_t>(next % kSlots);
-        while (!far_.empty() && far_.top().window == next) {
-            place(index) = far_.top().event;
+        window_ = next;
+        // Before anything else can be scheduled for their windows: what was scheduled first comes first.
+        while (!far_.empty() && far_.top().window - next < kSlots) {
+            place(static_cast<std::uint32_t>(far_.top().window % kSlots)) = far_.top().event;
             far_.pop();
         }
-        window_ = next;
         start_ = static_cast<TimePs>(next << shift_);
         Slot &slot = slots_[index];
         at_ = 0;
