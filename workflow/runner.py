@@ -12,7 +12,6 @@ import multiprocessing
 import os
 import queue
 import signal
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -130,8 +129,8 @@ def run_plan(
                 process = context.Process(
                     target=_work, args=(plan.experiments[run], results_dir / "runs" / run, messages), name=run
                 )
-                _start(process)
                 running[run] = process
+                _start(process)
                 watcher.start(plan.experiments[run])
             for run, news in _drain(messages):
                 if isinstance(news, Outcome):
@@ -151,21 +150,23 @@ def run_plan(
                 watcher.end(plan.experiments[run], outcomes[run])
     finally:
         for process in running.values():
-            process.terminate()
-            process.join()
+            if process.pid is not None:
+                process.terminate()
+                process.join()
     return [outcomes[run] for run in plan.run_ids]
 
 
 def _start(process: SpawnProcess) -> None:
-    """Start a process that ignores Ctrl-C, which reaches the whole group: the parent ends its runs itself."""
-    if threading.current_thread() is not threading.main_thread():
-        process.start()
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # inherited, so that it holds from the first moment
+    """Start a process that is deaf to Ctrl-C, which reaches the whole group: the parent ends its runs itself.
+
+    The signal is blocked, not ignored: the child inherits that, and one that comes meanwhile reaches the
+    parent afterwards.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         process.start()
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _drain(messages: Any) -> list[tuple[str, Any]]:
