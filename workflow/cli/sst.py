@@ -14,7 +14,7 @@ _WHERE = typer.Option(
 )
 
 
-@app.command(epilog="Examples: `hxmesh sst build`, `hxmesh sst build --sst /opt/sst --out elements`")
+@app.command(epilog="Examples: `hxmesh sst build`, `hxmesh sst build --sst /usr/local/sst --out elements`")
 def build(
     sst: Annotated[Path | None, _WHERE] = None,
     out: Annotated[
