@@ -19,7 +19,6 @@
 namespace hxmesh::engine {
 
 using TimePs = std::int64_t;
-inline constexpr TimePs kNever = std::numeric_limits<TimePs>::max();
 
 /// Events of the same time come in this order: what ranks do, what arrives, what becomes free. (Ranks in step stay in
 /// step that way: with ports first, the rings of an allreduce get into each other's way at the crossbars.)
