@@ -182,6 +182,12 @@ class HxMesh(Topology):
         """(x, y): boards along a row and along a column."""
         return self.routing.params["x"], self.routing.params["y"]
 
+    @property
+    def endpoint_at(self) -> Int32:
+        """[rows, columns] endpoint of the accelerator at each place."""
+        assert self.grid_endpoint is not None
+        return self.grid_endpoint
+
     def _lines(self) -> tuple[_Line, _Line]:
         x, y = self.boards
         radix = self.routing.params["radix"]
