@@ -539,6 +539,7 @@ class StreamSchedule(Schedule):
     lockstep: if true, the streams of a rank wait for each other after every step (as an MPI program with one
         waitall a step does): step i of each stream, counted through its segments, starts when step i - 1 of
         all streams of the rank that have one is over.
+    start_ps: picoseconds that every rank computes before its first steps.
     """
 
     num_ranks: int
@@ -550,6 +551,7 @@ class StreamSchedule(Schedule):
     first_block: Int32Array
     reduce_fs_per_byte: Int32Array
     lockstep: bool = False
+    start_ps: int = 0
 
     def __post_init__(self) -> None:
         """Bring the arrays to their types and check their shapes."""
@@ -558,6 +560,7 @@ class StreamSchedule(Schedule):
         if not isinstance(self.lockstep, (bool, np.bool_)):
             raise ConfigError(f"lockstep must be true or false, not {self.lockstep!r}.")
         put(self, "lockstep", bool(self.lockstep))
+        put(self, "start_ps", _integer("start_ps", self.start_ps, 0))
         for field, dtype in _SEGMENT_FIELDS:
             put(self, field, _array(field, getattr(self, field), dtype, ndim=3))
         for field, _ in _SEGMENT_FIELDS:
@@ -585,7 +588,8 @@ class StreamSchedule(Schedule):
     def num_operations(self) -> int:
         """Number of operations of the expanded schedule."""
         per_step = np.where(self.reduce_fs_per_byte > 0, 3, 2).astype(np.int64)
-        return int((self.steps * per_step).sum() + self._waits().sum())
+        starts = self.num_ranks if self.start_ps else 0
+        return int((self.steps * per_step).sum() + self._waits().sum()) + starts
 
     def _waits(self) -> Int64Array:
         """Number of WAIT operations of each rank: one a step if streams wait for each other."""
@@ -673,7 +677,8 @@ class StreamSchedule(Schedule):
 
         A step is a RECV, a SEND and, where the segment reduces, a COMPUTE; stream k uses tag k. The
         operations of a rank follow stream by stream, step by step, then one WAIT a step if the streams wait
-        for each other. Raises ConfigError if it would hold more than `operation_limit` operations.
+        for each other, then a COMPUTE of `start_ps`, if it is not 0, for which the first steps wait. Raises
+        ConfigError if it would hold more than `operation_limit` operations.
         """
         self._refuse_expansion(operation_limit)
         streams = self.num_streams
@@ -693,12 +698,14 @@ class StreamSchedule(Schedule):
         reduces = flat["reduce_fs_per_byte"] > 0
 
         waits = self._waits()
+        starts = np.full(self.num_ranks, 1 if self.start_ps else 0, dtype=np.int64)
         ops_of_step = np.where(reduces, 3, 2).astype(np.int64)
-        ops_of_rank = np.bincount(rank, ops_of_step, self.num_ranks).astype(np.int64) + waits
+        ops_of_rank = np.bincount(rank, ops_of_step, self.num_ranks).astype(np.int64) + waits + starts
         op_offset = _exclusive_sum(ops_of_rank)
-        first = _exclusive_sum(ops_of_step)[:-1] + _exclusive_sum(waits)[rank]
+        first = _exclusive_sum(ops_of_step)[:-1] + _exclusive_sum(waits + starts)[rank]
         compute = first[reduces] + 2
-        first_wait = op_offset[1:] - waits
+        start = op_offset[1:] - 1
+        first_wait = op_offset[1:] - starts - waits
         num_ops = int(op_offset[-1])
 
         kind = np.full(num_ops, OpKind.WAIT, dtype=np.uint8)
@@ -710,6 +717,8 @@ class StreamSchedule(Schedule):
         value[first], value[first + 1] = received, sent
         value[compute] = ((received * flat["reduce_fs_per_byte"])[reduces] + FS_PER_PS // 2) // FS_PER_PS
         tag[first] = tag[first + 1] = stream % max(streams, 1)
+        if self.start_ps:
+            kind[start], value[start] = OpKind.COMPUTE, self.start_ps
 
         # A step ends with its COMPUTE or, without one, with its RECV and SEND.
         end_first = np.where(reduces, first + 2, first)
@@ -725,12 +734,17 @@ class StreamSchedule(Schedule):
         else:
             begin_first, begin_count = end_first[later - 1], end_count[later - 1]
         dep_count[first[later]] = dep_count[first[later] + 1] = begin_count
+        earliest = first[in_stream == 0] if self.start_ps else first[:0]
+        dep_count[earliest] = dep_count[earliest + 1] = 1
         dep_offset = _exclusive_sum(dep_count)
         dep = np.empty(int(dep_offset[-1]), dtype=np.int64)
         begin = _ranges(begin_first, begin_count)
         for op in (first[later], first[later] + 1):
             dep[_ranges(dep_offset[op], begin_count)] = begin
         dep[dep_offset[compute]], dep[dep_offset[compute] + 1] = compute - 2, compute - 1
+        if self.start_ps:
+            begin_op = start[rank[in_stream == 0]]
+            dep[dep_offset[earliest]] = dep[dep_offset[earliest + 1]] = begin_op
         if lockstep:
             by_wait = np.argsort(wait, kind="stable")
             joined = np.flatnonzero(kind == OpKind.WAIT)

@@ -24,10 +24,14 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 import motifs
 from engine import NetworkParams
 from motifs import MOTIFS, Schedule, read_goal
+from motifs.dnn import PARAMETERS as DNN_PARAMETERS
+from motifs.dnn import Workload, build_iteration, compute_ps
 from topologies import UNCONNECTED, ConfigError, LinkKind, Topology, catalog
 from topologies.errors import unknown_name
 from workflow.schema import (
     ALLREDUCE_MOTIFS,
+    DNN,
+    DNN_AXES,
     GOAL,
     SCHEMA_VERSION,
     TOPOLOGY_TYPES,
@@ -41,6 +45,7 @@ from workflow.schema import (
     parse_study,
 )
 from workflow.units import format_bytes
+from workflow.workload import load_workload
 
 RUN_ID_DIGITS = 12
 
@@ -61,8 +66,9 @@ class Experiment(BaseModel):
     `params`,
         `bandwidth_bps`, `planes`, `single_plane`, `num_endpoints`, `injection_bps`, `wiring_sha256`.
     motif: `name` and every parameter of the motif; for `goal` the file, its hash and the unit of its
-    computations. network: every parameter of the engine except the bandwidths, which belong to the topology.
-    sst: with the engine sst, how it is run. links: whether the table of the links is kept; no part of the id.
+    computations, for `dnn` also the whole `workload`. network: every parameter of the engine except the
+    bandwidths, which belong to the topology. sst: with the engine sst, how it is run. links: whether the
+    table of the links is kept; no part of the id.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -85,11 +91,13 @@ class Experiment(BaseModel):
             format_bytes(self.motif[key]) for key in ("message_bytes", "total_bytes") if key in self.motif
         ]
         plane = ["one plane"] if self.topology.get("single_plane") else []
+        workload = [self.motif["workload"]["name"]] if "workload" in self.motif else []
         words = [
             self.topology["name"],
             *([variant] if variant != OWN_VARIANT else []),
             *plane,
             self.motif["name"],
+            *workload,
         ]
         return " ".join([*words, *sizes, f"seed {self.seed}"])
 
@@ -162,6 +170,9 @@ class Experiment(BaseModel):
         try:
             if name == GOAL:
                 schedule: Schedule = _read_goal(**values)
+            elif name == DNN:
+                workload = Workload.from_dict(values.pop("workload"))
+                schedule = build_iteration(workload, topology, **values).schedule
             else:
                 schedule = motifs.build(name, topology, **values)
             schedule.check()
@@ -492,6 +503,11 @@ def _resolve_motif(
         digest = _file_sha256(path)
         return {"name": GOAL, "file": str(path), "sha256": digest, "calc_unit_ps": values["calc_unit_ps"]}
     given = dict(values)
+    if motif == DNN:
+        axes = {axis: given.pop(axis) for axis in DNN_AXES if axis in given}
+        workload = load_workload(given.pop("workload"), directory, axes)
+        chosen = {p.name: given.get(p.name, p.default) for p in DNN_PARAMETERS}
+        return {"name": DNN, "workload": workload.as_dict()} | _plain(chosen)
     if any(parameter.name == "seed" for parameter in MOTIFS[motif].parameters):
         given.setdefault("seed", seed)
     if motif in ALLREDUCE_MOTIFS:
@@ -525,6 +541,14 @@ def _row(experiment: Experiment, entry: Entry, values: dict[str, Any]) -> dict[s
     }
     if allreduce:
         row |= {"algorithm": motif, "bytes": values["total_bytes"]}
+    elif motif == DNN:
+        workload = Workload.from_dict(experiment.motif["workload"])
+        row |= {
+            "workload": workload.name,
+            "job_accelerators": workload.accelerators,
+            "compute_ps": compute_ps(workload),
+            "algorithm": experiment.motif["algorithm"],
+        }
     elif "message_bytes" in values:
         row["message_bytes"] = values["message_bytes"]
     return row | {"seed": experiment.seed, "single_plane": experiment.topology["single_plane"]}

@@ -1,7 +1,8 @@
 """The reference files of the configuration, generated from the models so that they cannot fall behind.
 
 `workflow/config/schema.json` lets editors complete and check; `workflow/config/default.yaml` is a study that
-shows every key with its default. A test compares both with what this module makes.
+shows every key with its default; `motifs/dnn/tables/schema.json` is the schema of a workload. A test compares
+them with what this module makes.
 """
 
 from __future__ import annotations
@@ -17,9 +18,14 @@ from pydantic_core import PydanticUndefined
 
 from engine import NetworkParams
 from motifs import MOTIFS, Parameter
+from motifs.dnn import TABLES_DIR
 from topologies.catalog import NAMES
 from workflow.experiment import CONFIG_DIR, write_if_changed
 from workflow.schema import (
+    DNN,
+    DNN_DESCRIPTION,
+    DNN_KEYS,
+    DNN_WORKLOAD,
     GOAL,
     GOAL_DESCRIPTION,
     GOAL_PARAMETERS,
@@ -32,8 +38,11 @@ from workflow.schema import (
     motif_key,
 )
 from workflow.units import format_bytes, format_rate, format_time
+from workflow.workload import json_schema as workload_json_schema
 
 SCHEMA_FILE = "schema.json"
+WORKLOAD_SCHEMA = TABLES_DIR / SCHEMA_FILE
+"""Schema of a workload, beside the shipped ones."""
 DEFAULT_FILE = "default.yaml"
 
 _WIDTH = 116
@@ -78,10 +87,14 @@ def default_yaml() -> str:
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
-def write(directory: Path = CONFIG_DIR) -> list[Path]:
-    """Write both files into `directory`; return those that were out of date."""
-    files = {SCHEMA_FILE: json_schema(), DEFAULT_FILE: default_yaml()}
-    return [directory / name for name, text in files.items() if write_if_changed(directory / name, text)]
+def write(directory: Path = CONFIG_DIR, workload_schema: Path = WORKLOAD_SCHEMA) -> list[Path]:
+    """Write the files, those of studies into `directory`; return those that were out of date."""
+    files = {
+        directory / SCHEMA_FILE: json_schema(),
+        directory / DEFAULT_FILE: default_yaml(),
+        workload_schema: workload_json_schema(),
+    }
+    return [path for path, text in files.items() if write_if_changed(path, text)]
 
 
 def _entry() -> list[str]:
@@ -102,6 +115,9 @@ def _entry() -> list[str]:
     for name, motif in MOTIFS.items():
         lines.append(f"#   {name}: {motif.description}")
         lines += [f"#     {line}" for parameter in motif.parameters for line in _motif_parameter(parameter)]
+    lines.append(f"#   {DNN}: {DNN_DESCRIPTION}")
+    lines.append(f"#     workload: <required>  # {DNN_WORKLOAD}")
+    lines += [f"#     {line}" for parameter in DNN_KEYS for line in _motif_parameter(parameter)]
     lines.append(f"#   {GOAL}: {GOAL_DESCRIPTION}")
     lines += [
         f"#     {key}: {value or '<required>'}  # {text}" for key, (value, text) in GOAL_PARAMETERS.items()

@@ -29,6 +29,7 @@ from pydantic_core import CoreSchema
 
 from engine import NetworkParams
 from motifs import MOTIFS, Parameter
+from motifs.dnn import PARAMETERS as DNN_PARAMETERS
 from topologies import ConfigError, Dragonfly, FatTree, HxMesh, HyperX2D, LinkKind, Topology, Torus2D
 from topologies.catalog import NAMES, Cluster, Variant
 from topologies.dragonfly import Algorithm
@@ -38,7 +39,7 @@ from workflow.units import parse_bytes, parse_rate_bps, parse_time_ps
 SCHEMA_VERSION = 1
 """Part of every run id; rises when the same resolved parameters come to mean something else."""
 
-Kind = Literal["table2", "alltoall", "allreduce", "permutation", "validate", "generic"]
+Kind = Literal["table2", "alltoall", "allreduce", "permutation", "validate", "dnn", "generic"]
 
 ALLREDUCE_MOTIFS = ("ring", "bidirectional-ring", "two-rings", "bucket", "torus-2d")
 
@@ -375,6 +376,30 @@ GOAL_PARAMETERS: dict[str, tuple[str | None, str]] = {
 """Keys of the goal motif: default (None = required) and meaning."""
 
 
+DNN = "dnn"
+"""The motif that makes one training iteration of a workload."""
+
+DNN_DESCRIPTION = "one training iteration of a deep-learning workload (docs/dnn.md)"
+
+DNN_WORKLOAD = "a shipped workload by name, or a workload file, relative to the configuration"
+
+DNN_AXES = {
+    "D": "replicas that work on different data, if not the workload's",
+    "P": "pipeline stages, if not the workload's",
+    "O": "accelerators that share each operator, if not the workload's",
+}
+"""Keys of the dnn motif that change how a workload is divided, beside its parameters."""
+
+DNN_KEYS = (
+    *DNN_PARAMETERS,
+    *(Parameter(axis, "integer", text, default=None, minimum=1) for axis, text in DNN_AXES.items()),
+)
+"""Parameters of the dnn motif but the workload."""
+
+MOTIF_NAMES = (*MOTIFS, DNN, GOAL)
+"""Motifs that a configuration can name."""
+
+
 class MotifSection(BaseModel):
     """A traffic pattern and its parameters; a list in place of a value makes one experiment per element."""
 
@@ -399,8 +424,8 @@ class MotifSection(BaseModel):
         if not names:
             raise ValueError("is an empty list but must name a motif")
         for name in names:
-            if name != GOAL and name not in MOTIFS:
-                raise ValueError(str(unknown_name("motif", name, [*MOTIFS, GOAL])))
+            if name not in MOTIF_NAMES:
+                raise ValueError(str(unknown_name("motif", name, MOTIF_NAMES)))
         return value
 
     def model_post_init(self, context: Any, /) -> None:
@@ -420,8 +445,18 @@ class MotifSection(BaseModel):
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         """One alternative per motif, from the motifs' own parameter lists."""
         handler(core)
-        names = {"enum": [*MOTIFS, GOAL]}
-        alternatives = [_motif_json_schema(name) for name in MOTIFS]
+        names = {"enum": list(MOTIF_NAMES)}
+        alternatives = [
+            _motif_json_schema(name, motif.description, motif.parameters) for name, motif in MOTIFS.items()
+        ]
+        training = _motif_json_schema(DNN, DNN_DESCRIPTION, DNN_KEYS)
+        one = {"type": "string"}
+        training["properties"]["workload"] = {
+            "anyOf": [one, {"type": "array", "items": one}],
+            "description": DNN_WORKLOAD,
+        }
+        training["required"].append("workload")
+        alternatives.append(training)
         goal = {name: {"type": "string", "description": text} for name, (_, text) in GOAL_PARAMETERS.items()}
         alternatives.append(
             {
@@ -448,10 +483,10 @@ def motif_key(parameter: Parameter) -> str:
     return edge_name(parameter.name) if parameter.unit == "bytes" else parameter.name
 
 
-def _motif_json_schema(name: str) -> dict[str, Any]:
-    motif = MOTIFS[name]
+def _motif_json_schema(name: str, description: str, parameters: Iterable[Parameter]) -> dict[str, Any]:
+    parameters = list(parameters)
     properties: dict[str, Any] = {"type": {"const": name}}
-    for parameter in motif.parameters:
+    for parameter in parameters:
         plain = parameter.schema()
         text = {key: plain.pop(key) for key in ("description", "default") if key in plain}
         one = {"anyOf": [plain, {"type": "string"}]} if parameter.unit == "bytes" else plain
@@ -459,9 +494,9 @@ def _motif_json_schema(name: str) -> dict[str, Any]:
     return {
         "type": "object",
         "title": name,
-        "description": motif.description,
+        "description": description,
         "properties": properties,
-        "required": ["type", *(motif_key(p) for p in motif.parameters if p.required)],
+        "required": ["type", *(motif_key(p) for p in parameters if p.required)],
         "additionalProperties": False,
     }
 
@@ -470,19 +505,33 @@ def _motif_choices(name: str, given: Mapping[str, Any]) -> list[tuple[str, dict[
     """Every combination of the given values; raises ValueError for what the motif does not take."""
     if name == GOAL:
         return [(GOAL, _goal_values(given))]
-    parameters = {motif_key(parameter): parameter for parameter in MOTIFS[name].parameters}
+    choices: list[dict[str, Any]] = [{}]
+    if name == DNN:
+        given = dict(given)
+        choices = [{"workload": workload} for workload in _workloads(given.pop("workload", None))]
+        parameters = {motif_key(parameter): parameter for parameter in DNN_KEYS}
+    else:
+        parameters = {motif_key(parameter): parameter for parameter in MOTIFS[name].parameters}
     for key in given:
         if key not in parameters:
-            raise ValueError(f"{name} {unknown_key(key, parameters)}")
+            known = ["workload", *parameters] if name == DNN else parameters
+            raise ValueError(f"{name} {unknown_key(key, known)}")
     for key, parameter in parameters.items():
         if parameter.required and key not in given:
             raise ValueError(f"{name} needs the key {key} ({parameter.description})")
-    choices: list[dict[str, Any]] = [{}]
     for key, value in given.items():
         parameter = parameters[key]
         values = [_motif_value(key, parameter, element) for element in _alternatives(parameter, value)]
         choices = [choice | {parameter.name: element} for choice in choices for element in values]
     return [(name, choice) for choice in choices]
+
+
+def _workloads(given: Any) -> list[str]:
+    """The workloads that a dnn motif names."""
+    names = given if isinstance(given, list) else [given]
+    if not names or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"{DNN} needs the key workload ({DNN_WORKLOAD})")
+    return names
 
 
 def _alternatives(parameter: Parameter, value: Any) -> list[Any]:
@@ -673,9 +722,15 @@ def _lower(message: str) -> str:
 
 __all__ = [
     "ALLREDUCE_MOTIFS",
+    "DNN",
+    "DNN_AXES",
+    "DNN_DESCRIPTION",
+    "DNN_KEYS",
+    "DNN_WORKLOAD",
     "GOAL",
     "GOAL_DESCRIPTION",
     "GOAL_PARAMETERS",
+    "MOTIF_NAMES",
     "SCHEMA_VERSION",
     "TOPOLOGY_TYPES",
     "EngineName",

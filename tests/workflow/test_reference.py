@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from engine import NetworkParams
-from workflow import reference
+from workflow import reference, workload
 from workflow.experiment import CONFIG_DIR
 from workflow.schema import network_params, network_values, parse_study
 
@@ -17,19 +17,25 @@ VALIDATOR = jsonschema.Draft202012Validator(json.loads(reference.json_schema()))
 
 
 @pytest.mark.parametrize(
-    ("name", "text"),
-    [(reference.SCHEMA_FILE, reference.json_schema()), (reference.DEFAULT_FILE, reference.default_yaml())],
+    ("path", "text"),
+    [
+        (CONFIG_DIR / reference.SCHEMA_FILE, reference.json_schema()),
+        (CONFIG_DIR / reference.DEFAULT_FILE, reference.default_yaml()),
+        (reference.WORKLOAD_SCHEMA, workload.json_schema()),
+    ],
 )
-def test_files_are_in_step(name: str, text: str) -> None:
-    assert (CONFIG_DIR / name).read_text() == text, "run `hxmesh config write`"
+def test_files_are_in_step(path: Path, text: str) -> None:
+    assert path.read_text() == text, "run `hxmesh config write`"
 
 
 def test_write_tells_what_was_out_of_date(tmp_path: Path) -> None:
-    assert [path.name for path in reference.write(tmp_path)] == [
+    of_workloads = tmp_path / "workload.json"
+    assert [path.name for path in reference.write(tmp_path, of_workloads)] == [
         reference.SCHEMA_FILE,
         reference.DEFAULT_FILE,
+        of_workloads.name,
     ]
-    assert reference.write(tmp_path) == []
+    assert reference.write(tmp_path, of_workloads) == []
 
 
 def test_default_study_holds_the_engines_defaults() -> None:

@@ -48,9 +48,9 @@ def write(
         Path | None, typer.Option(metavar="DIR", help="Where to (default: the shipped files).")
     ] = None,
 ) -> None:
-    """Bring default.yaml and schema.json up to date."""
+    """Bring default.yaml, schema.json and the schema of workloads up to date."""
     from workflow import reference
 
-    changed = reference.write(directory) if directory else reference.write()
+    changed = reference.write(directory, directory / "workload.json") if directory else reference.write()
     for path in changed:
         print(path)

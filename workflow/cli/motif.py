@@ -14,13 +14,14 @@ def list_motifs() -> None:
     """List the motifs."""
     from motifs import MOTIFS
     from workflow.cli.display import console, table
-    from workflow.schema import GOAL, GOAL_DESCRIPTION, motif_key
+    from workflow.schema import DNN, DNN_DESCRIPTION, DNN_KEYS, GOAL, GOAL_DESCRIPTION, motif_key
 
     shown = table("motif", "traffic", "parameters")
     for name, motif in MOTIFS.items():
         shown.add_row(
             name, motif.description, ", ".join(motif_key(parameter) for parameter in motif.parameters)
         )
+    shown.add_row(DNN, DNN_DESCRIPTION, ", ".join(["workload", *(motif_key(key) for key in DNN_KEYS)]))
     shown.add_row(GOAL, GOAL_DESCRIPTION, "file, calc_unit")
     console().print(shown)
 
@@ -31,7 +32,17 @@ def show(name: Annotated[str, typer.Argument(help="Name of a motif.")]) -> None:
     from motifs import MOTIFS
     from topologies.errors import unknown_name
     from workflow.cli.display import console, table
-    from workflow.schema import GOAL, GOAL_DESCRIPTION, GOAL_PARAMETERS, motif_key
+    from workflow.schema import (
+        DNN,
+        DNN_DESCRIPTION,
+        DNN_KEYS,
+        DNN_WORKLOAD,
+        GOAL,
+        GOAL_DESCRIPTION,
+        GOAL_PARAMETERS,
+        MOTIF_NAMES,
+        motif_key,
+    )
 
     out = console()
     shown = table("parameter", "default", "meaning")
@@ -41,15 +52,17 @@ def show(name: Annotated[str, typer.Argument(help="Name of a motif.")]) -> None:
             shown.add_row(key, default or "required", meaning)
         out.print(shown)
         return
-    if name not in MOTIFS:
-        raise unknown_name("motif", name, [*MOTIFS, GOAL])
-    motif = MOTIFS[name]
-    for parameter in motif.parameters:
+    if name not in MOTIF_NAMES:
+        raise unknown_name("motif", name, MOTIF_NAMES)
+    if name == DNN:
+        shown.add_row("workload", "required", DNN_WORKLOAD)
+    description = DNN_DESCRIPTION if name == DNN else MOTIFS[name].description
+    for parameter in DNN_KEYS if name == DNN else MOTIFS[name].parameters:
         default = (
             "required" if parameter.required else "" if parameter.default is None else str(parameter.default)
         )
         choices = f" ({', '.join(parameter.choices)})" if parameter.choices else ""
         unit = f", {parameter.unit}" if parameter.unit and parameter.unit != "bytes" else ""
         shown.add_row(motif_key(parameter), default, parameter.description + unit + choices)
-    out.print(f"{name}: {motif.description}\n", markup=False)
+    out.print(f"{name}: {description}\n", markup=False)
     out.print(shown)

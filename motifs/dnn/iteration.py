@@ -1,0 +1,363 @@
+"""From a workload and its place in a network to the schedule of one iteration."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import permutations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motifs.dnn import collectives
+from motifs.dnn.collectives import ALGORITHMS, RING_ORDERS, Rules, Shape, shape_of
+from motifs.dnn.placement import LAYOUTS, Layout, Placement, group_members, place
+from motifs.dnn.program import Interval, Program, computation_ps
+from motifs.dnn.workload import AXES, COLLECTIVES, Step, Workload
+from motifs.registry import Network, Parameter
+from motifs.schedule import ArraySchedule, OpKind, Schedule, StreamSchedule
+from motifs.segments import REDUCE_FS_PER_BYTE
+from topologies.errors import require
+
+__all__ = ["PARAMETERS", "Iteration", "build_iteration", "compute_ps"]
+
+Int64 = NDArray[np.int64]
+
+PARAMETERS = (
+    Parameter("algorithm", "choice", "algorithm of allreduces", default="ring", choices=ALGORITHMS),
+    Parameter(
+        "ring_order",
+        "choice",
+        "ranks along one ring: by number, or along a Hamiltonian cycle of a group that fills a grid",
+        default="rank",
+        choices=RING_ORDERS,
+    ),
+    Parameter(
+        "order",
+        "choice",
+        "axes from the fastest to the slowest in the numbering of ranks, if not the workload's",
+        default=None,
+        choices=tuple("".join(axes) for axes in permutations(AXES)),
+    ),
+    Parameter("layout", "choice", "how ranks fill a sub-grid", default="row-major", choices=LAYOUTS),
+    Parameter(
+        "grid",
+        "grid",
+        "rows and columns of the sub-grid, if not the workload's",
+        default=None,
+        minimum=1,
+        maximum=2**31 - 1,
+    ),
+    Parameter(
+        "lockstep",
+        "boolean",
+        "the streams of an allreduce wait for each other after every step",
+        default=False,
+    ),
+    Parameter(
+        "reduce_fs_per_byte",
+        "integer",
+        "computation a received byte costs while reducing",
+        unit="femtoseconds",
+        default=REDUCE_FS_PER_BYTE,
+        maximum=2**31 - 1,
+    ),
+    Parameter(
+        "header_bytes",
+        "integer",
+        "bytes that are sent with each message",
+        unit="bytes",
+        default=0,
+        maximum=2**20,
+    ),
+    Parameter("planes", "integer", "planes that share every message; one is simulated", default=1, minimum=1),
+    Parameter(
+        "hidden",
+        "integer",
+        "leave out so many overlapped collectives, the first ones, that computation is known to hide",
+        default=0,
+    ),
+    Parameter(
+        "trace", "integers", "coordinates d, p, o of an accelerator whose steps are timed", default=None
+    ),
+)
+"""Parameters of :func:`build_iteration` as a configuration gives them."""
+
+MERGED_INJECTION_BPS = 1_600_000_000_000
+"""Injection into a plane where a network does not say it (article, section on the evaluated systems)."""
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """A schedule on the endpoints of a network (rank = endpoint, others idle), and what a trace tells.
+
+    intervals: of the traced accelerator, empty without a trace.
+    """
+
+    schedule: Schedule
+    placement: Placement
+    intervals: tuple[Interval, ...] = ()
+
+
+def build_iteration(
+    workload: Workload,
+    network: Network,
+    *,
+    algorithm: str = "ring",
+    ring_order: str = "rank",
+    order: str | None = None,
+    layout: Layout = "row-major",
+    grid: tuple[int, int] | None = None,
+    lockstep: bool = False,
+    reduce_fs_per_byte: int = REDUCE_FS_PER_BYTE,
+    header_bytes: int = 0,
+    planes: int = 1,
+    hidden: int = 0,
+    trace: Sequence[int] | None = None,
+) -> Iteration:
+    """Build one iteration of `workload` on `network`.
+
+    algorithm, ring_order, lockstep, reduce_fs_per_byte: of allreduces, see
+        :class:`motifs.dnn.collectives.Rules`.
+    order, layout, grid: see :func:`motifs.dnn.placement.place`.
+    header_bytes: added to each message.
+    planes: planes that share every message; one of them is simulated. The article's runs put all data on one.
+    hidden: leave out the first so many overlapped collectives of the iteration, where computation is known to
+        hide them: a schedule of 1024 ranks in two rings has 20 million operations for one allreduce.
+    trace: coordinates (d, p, o) of an accelerator whose steps are to be timed, see
+        :meth:`motifs.dnn.program.Program.trace`.
+
+    Raises ConfigError where the workload does not fit the network or a step not its group.
+    """
+    require(planes >= 1, "planes", planes, "at least 1")
+    placement = place(workload, network, order=order, layout=layout, grid=grid)
+    on_grid = network.grid is not None
+    rules = Rules(
+        algorithm=algorithm,
+        ring_order=ring_order,
+        lockstep=lockstep,
+        reduce_fs_per_byte=reduce_fs_per_byte,
+        ports=4 if on_grid else 1,
+        injection_bps=int(getattr(network, "injection_bps", MERGED_INJECTION_BPS)),
+    )
+    traced = None
+    if trace is not None:
+        shape = (workload.d, workload.p, workload.o)
+        inside = len(trace) == 3 and all(0 <= at < length for at, length in zip(trace, shape, strict=True))
+        require(inside, "trace", list(trace), f"three coordinates (d, p, o) below {list(shape)}")
+        traced = int(placement.endpoint[tuple(trace)])
+    writer = _Writer(workload, placement, rules, planes, hidden, Program(network.num_endpoints, traced))
+    streams = writer.one_allreduce_at_the_end() if traced is None else None
+    if streams is not None:
+        larger = streams.segment_bytes + header_bytes * streams.parts.astype(np.int64)
+        return Iteration(dataclasses.replace(streams, segment_bytes=larger), placement)
+    writer.write()
+    intervals = tuple(writer.program.trace()) if traced is not None else ()
+    schedule = writer.program.schedule()
+    if header_bytes:
+        message = schedule.kind <= OpKind.RECV
+        schedule = dataclasses.replace(schedule, value=schedule.value + header_bytes * message)
+    return Iteration(schedule, placement, intervals)
+
+
+@cache
+def compute_ps(workload: Workload) -> int:
+    """Time of an iteration on infinitely fast networks: the critical path of its computation, picoseconds.
+
+    Reductions count nothing: what they cost is part of the communication.
+    """
+    forward, backward, update = (
+        tuple(step for step in steps if step.op == "compute")
+        for steps in (workload.forward, workload.backward, workload.update)
+    )
+    if not (forward or backward or update):
+        return 0
+    # One accelerator a stage tells it: those of a stage do the same.
+    stages = dataclasses.replace(
+        workload, d=1, o=1, forward=forward, backward=backward, update=update, stage_bytes=0, grid=None
+    )
+    schedule = build_iteration(stages, _Endpoints(workload.p), reduce_fs_per_byte=0).schedule
+    return computation_ps(schedule.expand())
+
+
+@dataclass(frozen=True)
+class _Endpoints:
+    """Endpoints without a network."""
+
+    num_endpoints: int
+    grid: None = None
+    grid_endpoint: None = None
+
+
+class _Writer:
+    """Writes the steps of all accelerators into a program."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        placement: Placement,
+        rules: Rules,
+        planes: int,
+        hidden: int,
+        program: Program,
+    ) -> None:
+        self.workload = workload
+        self.placement = placement
+        self.rules = rules
+        self.planes = planes
+        self.hidden = hidden
+        self.program = program
+
+    def one_allreduce_at_the_end(self) -> StreamSchedule | None:
+        """The iteration as streams, if all it does is to compute and then one allreduce of everyone.
+
+        The engine runs streams with a fraction of the memory that single operations take.
+        """
+        work = self.workload
+        if work.p > 1 or work.microbatches > 1:
+            return None
+        steps = [*work.forward, *work.backward, *work.update]
+        overlapped = [index for index, step in enumerate(steps) if step.overlapped][: self.hidden]
+        left = [step for index, step in enumerate(steps) if index not in overlapped and step.op != "wait"]
+        *before, last = left
+        if last.op != "allreduce" or any(step.op != "compute" for step in before):
+            return None
+        shape, groups = next(self._groups(last, slice(None)))
+        if groups.size != work.accelerators or len(groups) > 1:
+            return None
+        streams = collectives.allreduce_streams(
+            shape, self._share(last.size_bytes), self.rules, groups[0], self.program.num_ranks
+        )
+        return dataclasses.replace(streams, start_ps=sum(step.time_ps for step in before))
+
+    def write(self) -> None:
+        everyone = self.placement.endpoint.reshape(-1)
+        if self.workload.pipeline == "single-step":
+            self._single_step()
+        else:
+            self._pipeline()
+        for step in self.workload.update:
+            self._step(step, slice(None))
+        self.program.wait(everyone, everything=True)
+
+    # -- the order of passes ---------------------------------------------------------------------------------
+
+    def _single_step(self) -> None:
+        """Even stages forward, odd stages backward; then each sends to the other of its pair."""
+        work = self.workload
+        pairs = []
+        for passes, first, to in ((work.forward, 0, 1), (work.backward, 1, 0)):
+            stages = slice(first, None, 2)
+            for step in passes:
+                self._step(step, stages)
+            source = self.placement.endpoint[:, first::2].reshape(-1)
+            target = self.placement.endpoint[:, to::2].reshape(-1)
+            pairs.append((target, self._send(source, target, "activations" if first == 0 else "gradients")))
+        for target, receives in pairs:
+            self.program.keep_open(target, receives)
+
+    def _pipeline(self) -> None:
+        """All stages go through their passes; a pass waits for what comes from the neighbour stage."""
+        work = self.workload
+        todo = [list(self._passes(stage)) for stage in range(work.p)]
+        arrived: dict[tuple[str, int, int], Int64] = {}
+        position = [0] * work.p
+        moved = True
+        while moved:
+            moved = False
+            for stage in range(work.p):
+                while position[stage] < len(todo[stage]):
+                    direction, microbatch = todo[stage][position[stage]]
+                    source = stage - 1 if direction == "forward" else stage + 1
+                    key = (direction, source, microbatch)
+                    if 0 <= source < work.p and key not in arrived:
+                        break
+                    self._pass(direction, stage, microbatch, arrived)
+                    position[stage] += 1
+                    moved = True
+
+    def _passes(self, stage: int) -> Iterator[tuple[str, int]]:
+        """Direction and microbatch of every pass of a stage, in order."""
+        count = self.workload.microbatches
+        ahead = count if self.workload.pipeline == "gpipe" else min(count, self.workload.p - 1 - stage)
+        for microbatch in range(ahead):
+            yield "forward", microbatch
+        for microbatch in range(count):
+            if ahead + microbatch < count:
+                yield "forward", ahead + microbatch
+            yield "backward", microbatch
+
+    def _pass(
+        self, direction: str, stage: int, microbatch: int, arrived: dict[tuple[str, int, int], Int64]
+    ) -> None:
+        work = self.workload
+        own = self.placement.endpoint[:, stage].reshape(-1)
+        source, target = (stage - 1, stage + 1) if direction == "forward" else (stage + 1, stage - 1)
+        if 0 <= source < work.p:
+            self.program.wait(own, arrived.pop((direction, source, microbatch)))
+        for step in work.forward if direction == "forward" else work.backward:
+            self._step(step, slice(stage, stage + 1))
+        if 0 <= target < work.p:
+            there = self.placement.endpoint[:, target].reshape(-1)
+            label = "activations" if direction == "forward" else "gradients"
+            arrived[direction, stage, microbatch] = self._send(own, there, label)
+
+    # -- one step --------------------------------------------------------------------------------------------
+
+    def _send(self, source: Int64, target: Int64, label: str) -> Int64:
+        return self.program.message(source, target, self._share(self.workload.stage_bytes), label)
+
+    def _share(self, size_bytes: int) -> int:
+        """What the simulated plane carries: the largest of the planes' shares."""
+        return -(-size_bytes // self.planes)
+
+    def _step(self, step: Step, stages: slice) -> None:
+        """Write a step of the accelerators of some stages."""
+        ranks = self.placement.endpoint[:, stages].reshape(-1)
+        if step.op == "compute":
+            self.program.compute(ranks, step.time_ps, step.label)
+        elif step.op == "wait":
+            self.program.wait(ranks, everything=True)
+        elif step.overlapped and self.hidden > 0:
+            self.hidden -= 1
+        else:
+            for shape, groups in self._groups(step, stages):
+                self.program.run(
+                    self._on(step, shape), groups, overlapped=step.overlapped, label=step.label, op=step.op
+                )
+
+    def _groups(self, step: Step, stages: slice) -> Iterator[tuple[Shape, Int64]]:
+        """Groups of one shape at a time, int64[groups, members] of endpoints."""
+        where = self.placement
+
+        def members(array: Int64) -> Int64:
+            return group_members(array[:, stages], where.rank[:, stages], step.over)
+
+        groups = members(where.endpoint)
+        size = groups.shape[1]
+        if where.row is None or where.column is None or step.op not in COLLECTIVES:
+            yield Shape(size), groups
+            return
+        rows, columns = members(where.row), members(where.column)
+        by_shape: dict[Shape, list[int]] = {}
+        for index in range(len(groups)):
+            by_shape.setdefault(shape_of(rows[index], columns[index], size), []).append(index)
+        for shape, chosen in by_shape.items():
+            yield shape, groups[chosen]
+
+    def _on(self, step: Step, shape: Shape) -> ArraySchedule:
+        """The schedule of a step on one group."""
+        size = self._share(step.size_bytes)
+        if step.op == "allreduce":
+            return collectives.allreduce(shape, size, self.rules)
+        if step.op == "allgather":
+            return collectives.allgather(shape.members, size)
+        if step.op == "reduce-scatter":
+            return collectives.allgather(
+                shape.members, size, reduce_fs_per_byte=self.rules.reduce_fs_per_byte
+            )
+        if step.op == "alltoall":
+            return collectives.alltoall(shape.members, size)
+        return collectives.exchange(shape.members, step.partners, size)
