@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from workflow.cli import config, doctor, estimate, motif, report, run, sst, topology
+from workflow.cli import allocate, config, doctor, estimate, motif, report, run, sst, topology
 
 app = typer.Typer(
     name="hxmesh",
@@ -21,6 +21,7 @@ app = typer.Typer(
 
 app.add_typer(topology.app, name="topology")
 app.add_typer(motif.app, name="motif")
+app.add_typer(allocate.app, name="allocate")
 run.register(app)
 estimate.register(app)
 report.register(app)
