@@ -62,11 +62,9 @@ def draw(allocation: Allocation, board: tuple[int, int], path: str | os.PathLike
         _accelerators(axes, rows, columns, board)
     if len(allocation.jobs) > len(_COLOURS) and rows * columns <= 1024:
         # Colours come again: the number of the job tells.
-        for (row, column), job in np.ndenumerate(grid):
-            if job >= 0:
-                axes.text(
-                    column + 0.5, row + 0.5, str(job), ha="center", va="center", fontsize=7, color="#FFFFFF"
-                )
+        style: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 7, "color": "#FFFFFF"}
+        for row, column in np.argwhere(grid >= 0).tolist():
+            axes.text(column + 0.5, row + 0.5, str(grid[row, column]), **style)
     axes.set_xlim(0, columns)
     axes.set_ylim(rows, 0)
     axes.set_aspect("equal")

@@ -25,7 +25,7 @@ _COLOURS = ("#6B6B6B", "#E69F00", "#009E73", "#56B4E9", "#CC79A7", "#0072B2", "#
 
 
 def p99_percent(utilization_percent: pd.Series[float]) -> float:
-    """The utilisation that 99% of the samples reach or exceed: of 1000 the 10th lowest, as in the artifact."""
+    """What 99% of the samples reach or exceed; of 1000 the 10th lowest, as in the artifact."""
     ordered = np.sort(utilization_percent.to_numpy())[::-1]
     return float(ordered[min(int(0.99 * len(ordered)), len(ordered) - 1)])
 

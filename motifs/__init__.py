@@ -16,6 +16,7 @@ from motifs.schedule import (
     block_bytes,
     load_schedule,
 )
+from motifs.together import together
 
 __all__ = [
     "MOTIFS",
@@ -42,6 +43,7 @@ __all__ = [
     "read_goal",
     "ring",
     "sample_shifts",
+    "together",
     "torus_2d",
     "two_rings",
     "write_goal",
