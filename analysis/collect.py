@@ -22,7 +22,7 @@ MISSING = "missing"
 UNREADABLE = "unreadable"
 """Status of a run whose result or experiment cannot be read."""
 
-Kind = Literal["table2", "alltoall", "allreduce", "permutation", "validate", "generic"]
+Kind = Literal["table2", "alltoall", "allreduce", "permutation", "validate", "dnn", "generic"]
 
 _ALLREDUCES = ("ring", "bidirectional-ring", "two-rings", "bucket", "torus-2d")
 _SIZE_KEYS = ("total_bytes", "bytes", "message_bytes")

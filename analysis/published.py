@@ -60,6 +60,12 @@ TOLERANCES = (
 """Bars of the comparison. They are fixed beforehand and are not results."""
 
 
+RUNTIME_TOLERANCES = {"resnet152": 0.01, "dlrm": 0.01, "gpt3": 0.05, "gpt3_moe": 0.05}
+"""Allowed relative difference of a workload's runtime. Most of a runtime is computation, which all have in
+common, so that tables compare the communication overheads too.
+"""
+
+
 def tolerance(metric: str, size_bytes: int) -> Tolerance:
     """Tolerance of ``metric`` at ``size_bytes``; raises ``KeyError`` for a metric without one."""
     fitting = [t for t in TOLERANCES if t.metric == metric and t.min_bytes <= size_bytes]

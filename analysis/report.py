@@ -12,7 +12,18 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis import comparison, figures, networks, permutation, render, sweeps, table2, validate
+from analysis import (
+    comparison,
+    dnn,
+    dnn_figures,
+    figures,
+    networks,
+    permutation,
+    render,
+    sweeps,
+    table2,
+    validate,
+)
 from analysis.collect import COMPLETE, Study, by_cluster, collect, load_study
 from analysis.comparison import Comparison
 from topologies.errors import ConfigError
@@ -83,6 +94,7 @@ def _check(study: Study, runs: pd.DataFrame, results_dir: Path) -> pd.DataFrame:
         "allreduce": lambda: sweeps.check_allreduce(runs),
         "permutation": lambda: permutation.check(results_dir, runs),
         "validate": list,
+        "dnn": lambda: dnn.check(study, runs),
         "generic": list,
     }
     return comparison.frame(comparisons[study.kind]())
@@ -131,6 +143,20 @@ def _validate(study: Study, runs: pd.DataFrame, results_dir: Path) -> _Built:
     return _Built(f"{study.name}.csv", frame, validate.tables(study, frame))
 
 
+def _dnn(study: Study, runs: pd.DataFrame, results_dir: Path) -> _Built:
+    frame = dnn.build(study, runs)
+    saved = dnn.savings(frame)
+    directory = results_dir / "figures"
+    pictures = []
+    if not saved.empty:
+        pictures.append(dnn_figures.cost_savings(saved, directory, "cost_savings"))
+    traced = dnn.timelines(results_dir, study, runs)
+    if traced:
+        pictures.append(dnn_figures.timeline(traced, directory, "timeline"))
+    files = {"cost_savings.csv": render.csv_text(saved).encode()}
+    return _Built(f"{study.name}.csv", frame, dnn.tables(frame, saved), pictures, files)
+
+
 def _generic(study: Study, runs: pd.DataFrame, results_dir: Path) -> _Built:
     return _Built(f"{study.name}.csv", runs, [_runs_table(runs)])
 
@@ -141,6 +167,7 @@ _BUILDERS: dict[str, Callable[[Study, pd.DataFrame, Path], _Built]] = {
     "allreduce": _allreduce,
     "permutation": _permutation,
     "validate": _validate,
+    "dnn": _dnn,
     "generic": _generic,
 }
 

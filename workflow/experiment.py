@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from itertools import product
@@ -415,7 +415,7 @@ def _expand_entry(
                         links=study.links,
                     )
                     experiment = draft.model_copy(update={"run_id": draft.identity()})
-                    yield experiment, _row(experiment, entry, values), topology
+                    yield experiment, _row(experiment, entry, values, topology), topology
 
 
 def _recipe(topology: OwnTopology) -> dict[str, Any]:
@@ -526,7 +526,7 @@ def _plain(values: dict[str, Any]) -> dict[str, Any]:
     return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
 
 
-def _row(experiment: Experiment, entry: Entry, values: dict[str, Any]) -> dict[str, Any]:
+def _row(experiment: Experiment, entry: Entry, values: dict[str, Any], topology: Topology) -> dict[str, Any]:
     """Labels of one row: what the configuration calls things, sizes as it gives them."""
     motif = experiment.motif["name"]
     allreduce = motif in ALLREDUCE_MOTIFS
@@ -549,6 +549,12 @@ def _row(experiment: Experiment, entry: Entry, values: dict[str, Any]) -> dict[s
             "compute_ps": compute_ps(workload),
             "algorithm": experiment.motif["algorithm"],
         }
+        if experiment.motif["trace"] is not None:
+            chosen = {
+                key: experiment.motif[key] for key in experiment.motif if key not in ("name", "workload")
+            }
+            steps = build_iteration(workload, topology, **chosen).intervals
+            row["trace"] = [asdict(step) for step in steps]
     elif "message_bytes" in values:
         row["message_bytes"] = values["message_bytes"]
     return row | {"seed": experiment.seed, "single_plane": experiment.topology["single_plane"]}
