@@ -17,13 +17,23 @@ from motifs.dnn.placement import LAYOUTS, Layout, Placement, group_members, plac
 from motifs.dnn.program import Interval, Program, computation_ps
 from motifs.dnn.workload import AXES, COLLECTIVES, Step, Workload
 from motifs.registry import Network, Parameter
-from motifs.schedule import ArraySchedule, OpKind, Schedule, StreamSchedule
+from motifs.schedule import FS_PER_PS, ArraySchedule, OpKind, Schedule, StreamSchedule
 from motifs.segments import REDUCE_FS_PER_BYTE
-from topologies.errors import require
+from topologies.errors import require, unknown_name
 
 __all__ = ["PARAMETERS", "Iteration", "build_iteration", "compute_ps"]
 
 Int64 = NDArray[np.int64]
+
+PROGRESS = ("offloaded", "processor")
+"""Who advances an overlapped allreduce.
+
+processor: as in the artifact's motifs, the one that computes. The reductions, and `LOOK_PS` for each message
+received, are added to the computation that follows. (The motifs look for messages between slices of 100 ns of
+computation and add 10 ns to each look. One look for each message is the least they need.)
+"""
+
+LOOK_PS = 10_000
 
 PARAMETERS = (
     Parameter("algorithm", "choice", "algorithm of allreduces", default="ring", choices=ALGORITHMS),
@@ -72,6 +82,13 @@ PARAMETERS = (
         default=0,
         maximum=2**20,
     ),
+    Parameter(
+        "progress",
+        "choice",
+        "who advances overlapped allreduces: something else, or the processor that computes",
+        default="offloaded",
+        choices=PROGRESS,
+    ),
     Parameter("planes", "integer", "planes that share every message; one is simulated", default=1, minimum=1),
     Parameter(
         "hidden",
@@ -113,6 +130,7 @@ def build_iteration(
     lockstep: bool = False,
     reduce_fs_per_byte: int = REDUCE_FS_PER_BYTE,
     header_bytes: int = 0,
+    progress: str = "offloaded",
     planes: int = 1,
     hidden: int = 0,
     trace: Sequence[int] | None = None,
@@ -123,6 +141,7 @@ def build_iteration(
         :class:`motifs.dnn.collectives.Rules`.
     order, layout, grid: see :func:`motifs.dnn.placement.place`.
     header_bytes: added to each message.
+    progress: see :data:`PROGRESS`.
     planes: planes that share every message; one of them is simulated. The article's runs put all data on one.
     hidden: leave out the first so many overlapped collectives of the iteration, where computation is known to
         hide them: a schedule of 1024 ranks in two rings has 20 million operations for one allreduce.
@@ -148,7 +167,10 @@ def build_iteration(
         inside = len(trace) == 3 and all(0 <= at < length for at, length in zip(trace, shape, strict=True))
         require(inside, "trace", list(trace), f"three coordinates (d, p, o) below {list(shape)}")
         traced = int(placement.endpoint[tuple(trace)])
-    writer = _Writer(workload, placement, rules, planes, hidden, Program(network.num_endpoints, traced))
+    if progress not in PROGRESS:
+        raise unknown_name("progress", progress, PROGRESS)
+    program = Program(network.num_endpoints, traced)
+    writer = _Writer(workload, placement, rules, planes, hidden, progress == "processor", program)
     streams = writer.one_allreduce_at_the_end() if traced is None else None
     if streams is not None:
         larger = streams.segment_bytes + header_bytes * streams.parts.astype(np.int64)
@@ -201,6 +223,7 @@ class _Writer:
         rules: Rules,
         planes: int,
         hidden: int,
+        on_processor: bool,
         program: Program,
     ) -> None:
         self.workload = workload
@@ -208,7 +231,10 @@ class _Writer:
         self.rules = rules
         self.planes = planes
         self.hidden = hidden
+        self.on_processor = on_processor
         self.program = program
+        self.owed_ps = np.zeros(program.num_ranks, dtype=np.int64)
+        """what overlapped allreduces have taken from the processor of each rank since its last computation"""
 
     def one_allreduce_at_the_end(self) -> StreamSchedule | None:
         """The iteration as streams, if all it does is to compute and then one allreduce of everyone.
@@ -218,11 +244,11 @@ class _Writer:
         work = self.workload
         if work.p > 1 or work.microbatches > 1:
             return None
-        steps = [*work.forward, *work.backward, *work.update]
-        overlapped = [index for index, step in enumerate(steps) if step.overlapped][: self.hidden]
-        left = [step for index, step in enumerate(steps) if index not in overlapped and step.op != "wait"]
-        *before, last = left
-        if last.op != "allreduce" or any(step.op != "compute" for step in before):
+        *before, last = [step for step in (*work.forward, *work.backward, *work.update) if step.op != "wait"]
+        others = [step for step in before if step.op != "compute"]
+        if last.op != "allreduce" or len(others) > self.hidden:
+            return None
+        if any(step.op != "allreduce" or not step.overlapped for step in others):
             return None
         shape, groups = next(self._groups(last, slice(None)))
         if groups.size != work.accelerators or len(groups) > 1:
@@ -230,7 +256,8 @@ class _Writer:
         streams = collectives.allreduce_streams(
             shape, self._share(last.size_bytes), self.rules, groups[0], self.program.num_ranks
         )
-        return dataclasses.replace(streams, start_ps=sum(step.time_ps for step in before))
+        owed_ps = sum(int(self._processor_ps(step, shape).max()) for step in others)
+        return dataclasses.replace(streams, start_ps=sum(step.time_ps for step in before) + owed_ps)
 
     def write(self) -> None:
         everyone = self.placement.endpoint.reshape(-1)
@@ -317,16 +344,36 @@ class _Writer:
         """Write a step of the accelerators of some stages."""
         ranks = self.placement.endpoint[:, stages].reshape(-1)
         if step.op == "compute":
-            self.program.compute(ranks, step.time_ps, step.label)
+            self.program.compute(ranks, step.time_ps + self.owed_ps[ranks], step.label)
+            self.owed_ps[ranks] = 0
         elif step.op == "wait":
             self.program.wait(ranks, everything=True)
         elif step.overlapped and self.hidden > 0:
             self.hidden -= 1
+            self._owe(step, stages)
         else:
             for shape, groups in self._groups(step, stages):
                 self.program.run(
                     self._on(step, shape), groups, overlapped=step.overlapped, label=step.label, op=step.op
                 )
+            self._owe(step, stages)
+
+    def _owe(self, step: Step, stages: slice) -> None:
+        """Remember what an overlapped allreduce takes from the processors."""
+        if step.op == "allreduce" and step.overlapped and self.on_processor:
+            for shape, groups in self._groups(step, stages):
+                self.owed_ps[groups] += self._processor_ps(step, shape)
+
+    def _processor_ps(self, step: Step, shape: Shape) -> Int64:
+        """Processor time that each member of a group spends on an allreduce, int64[members]."""
+        if not self.on_processor:
+            return np.zeros(shape.members, dtype=np.int64)
+        streams = collectives.allreduce_streams(shape, self._share(step.size_bytes), self.rules)
+        steps = streams.steps.astype(np.int64)
+        reduced_bytes = steps * streams.segment_bytes / streams.parts
+        reducing_ps = reduced_bytes * streams.reduce_fs_per_byte / FS_PER_PS
+        taken: Int64 = np.rint((reducing_ps + LOOK_PS * steps).sum(axis=(1, 2))).astype(np.int64)
+        return taken
 
     def _groups(self, step: Step, stages: slice) -> Iterator[tuple[Shape, Int64]]:
         """Groups of one shape at a time, int64[groups, members] of endpoints."""

@@ -60,8 +60,8 @@ class Program:
 
     # -- steps -----------------------------------------------------------------------------------------------
 
-    def compute(self, ranks: Int64, time_ps: int, label: str = "") -> None:
-        """Let each of `ranks` compute for `time_ps`."""
+    def compute(self, ranks: Int64, time_ps: int | Int64, label: str = "") -> None:
+        """Let each of `ranks` compute for `time_ps`, all for the same or each for its own."""
         before = self._point[ranks]
         ops = self._add(ranks, OpKind.COMPUTE, -1, time_ps)
         self._after(ops, before)
