@@ -395,7 +395,10 @@ def check_wiring(topology: Topology) -> None:
     at((owners == 1) != (kind == LinkKind.HOST), "is a host port without endpoint, or the other way round")
     at(~linked & (owners == 0) & (kind != UNCONNECTED), "has a kind but no cable")
 
-    parts, part = connected_components(topology.adjacency(), directed=False)
-    if parts > 1:
-        router = int(np.flatnonzero(part != part[0])[0])
+    # The switches of a line whose boards have all failed are left alone.
+    _, part = connected_components(topology.adjacency(), directed=False)
+    linked_routers = topology.connected_ports > 0
+    alone = linked_routers & (part != part[np.flatnonzero(linked_routers)[0]])
+    if alone.any():
+        router = int(np.flatnonzero(alone)[0])
         raise ConfigError(f"Router {router} of {topology.name} cannot be reached from router 0.")

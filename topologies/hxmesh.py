@@ -5,6 +5,9 @@ Source: HammingMesh article (SC22; CACM 2024), sections on the topology and on t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import cached_property
+
 import numpy as np
 
 from topologies.base import (
@@ -16,9 +19,10 @@ from topologies.base import (
     RoutingSpec,
     Topology,
     Wiring,
+    frozen,
     mesh_bandwidth_bps,
 )
-from topologies.errors import require, require_integer
+from topologies.errors import ConfigError, require, require_integer
 
 NORTH, EAST, SOUTH, WEST, HOST_PORT = range(5)
 
@@ -101,9 +105,23 @@ class HxMesh(Topology):
 
     Raises ConfigError for sides below 1, fewer than two accelerators, a radix that is odd or below 4, and
     lines that two levels of switches cannot join.
+
+    Boards in `failed_boards`, each (column, row), are left out: endpoints and routers are numbered without
+    their accelerators, the line networks stay as they are, and such a network has no grid. A board fails as a
+    whole; failures of single accelerators or links are out of the scope of the model and refused, as are
+    failures that put two working boards more than three lines apart.
     """
 
-    def __init__(self, a: int, b: int, x: int, y: int, *, radix: int = 64) -> None:
+    def __init__(
+        self,
+        a: int,
+        b: int,
+        x: int,
+        y: int,
+        *,
+        radix: int = 64,
+        failed_boards: Sequence[tuple[int, int]] = (),
+    ) -> None:
         for field, value in (("a", a), ("b", b), ("x", x), ("y", y)):
             require_integer(f"{field} of an HxMesh", value, 1)
         require_integer("radix of an HxMesh", radix, 4)
@@ -111,9 +129,15 @@ class HxMesh(Topology):
         accelerators = a * b * x * y
         require(accelerators >= 2, "a*b*x*y of an HxMesh", accelerators, "at least 2")
         row, column = _Line("x", x, radix), _Line("y", y, radix)
+        failed = _check_failures(failed_boards, x, y)
+        accelerators -= a * b * len(failed)
+        require(
+            accelerators >= 2, "the number of working accelerators of an HxMesh", accelerators, "at least 2"
+        )
 
-        rank = np.arange(accelerators, dtype=np.int32).reshape(y, x, b, a)
-        grid = np.ascontiguousarray(rank.transpose(0, 2, 1, 3)).reshape(b * y, a * x)
+        works = np.ones(x * y, dtype=np.bool_)
+        works[failed] = False
+        grid = _grid(works, a, b, x, y)
         first_row = accelerators
         first_column = first_row + b * y * row.routers
         wiring = Wiring(
@@ -126,8 +150,9 @@ class HxMesh(Topology):
             )
         )
         wiring.hosts(np.arange(accelerators), HOST_PORT)
-        wiring.link(rank[..., :-1], EAST, rank[..., 1:], WEST, LinkKind.BOARD)
-        wiring.link(rank[:, :, :-1, :], SOUTH, rank[:, :, 1:, :], NORTH, LinkKind.BOARD)
+        on_boards = np.arange(accelerators, dtype=np.int32).reshape(-1, b, a)
+        wiring.link(on_boards[..., :-1], EAST, on_boards[..., 1:], WEST, LinkKind.BOARD)
+        wiring.link(on_boards[:, :-1, :], SOUTH, on_boards[:, 1:, :], NORTH, LinkKind.BOARD)
         # [line, board] accelerators at the two edges of each board
         _link_lines(wiring, row, first_row, (grid[:, ::a], grid[:, a - 1 :: a]), (WEST, EAST), LinkKind.ROW)
         by_column = grid.T
@@ -135,11 +160,15 @@ class HxMesh(Topology):
         _link_lines(wiring, column, first_column, edges, (NORTH, SOUTH), LinkKind.COLUMN)
 
         super().__init__(
-            name=f"HxMesh of {x}x{y} boards of {a}x{b}",
+            name=f"HxMesh of {x}x{y} boards of {a}x{b}" + (f", {len(failed)} failed" if len(failed) else ""),
             **wiring.fields(),
             bandwidth_bps=mesh_bandwidth_bps(),
             planes=4,
-            routing=RoutingSpec("hxmesh", {"a": a, "b": b, "x": x, "y": y, "radix": radix}),
+            routing=RoutingSpec(
+                "hxmesh-failed" if len(failed) else "hxmesh",
+                {"a": a, "b": b, "x": x, "y": y, "radix": radix},
+                {"failed": failed} if len(failed) else {},
+            ),
             cable={
                 LinkKind.HOST: Cable.NONE,
                 LinkKind.BOARD: Cable.PCB,
@@ -155,7 +184,7 @@ class HxMesh(Topology):
                 ]
             ),
             accelerator_is_router=True,
-            grid_endpoint=grid,
+            grid_endpoint=None if len(failed) else grid,
         )
 
     @classmethod
@@ -183,10 +212,20 @@ class HxMesh(Topology):
         return self.routing.params["x"], self.routing.params["y"]
 
     @property
+    def failed_boards(self) -> tuple[tuple[int, int], ...]:
+        """(column, row) of the boards that are left out, in the order of rows."""
+        boards = self.routing.tables.get("failed", np.zeros(0, dtype=np.int32)).tolist()
+        return tuple((board % self.boards[0], board // self.boards[0]) for board in boards)
+
+    @cached_property
     def endpoint_at(self) -> Int32:
-        """[rows, columns] endpoint of the accelerator at each place."""
-        assert self.grid_endpoint is not None
-        return self.grid_endpoint
+        """[rows, columns] endpoint of the accelerator at each place, -1 on failed boards."""
+        if self.grid_endpoint is not None:
+            return self.grid_endpoint
+        (a, b), (x, y) = self.board, self.boards
+        works = np.ones(x * y, dtype=np.bool_)
+        works[self.routing.tables["failed"]] = False
+        return frozen(_grid(works, a, b, x, y))
 
     def _lines(self) -> tuple[_Line, _Line]:
         x, y = self.boards
@@ -199,11 +238,14 @@ class HxMesh(Topology):
         row, column = self._lines()
         return row.levels, column.levels
 
-    def axis_hops(self) -> tuple[Int32, Int32]:
+    def axis_hops(self) -> tuple[Int32, Int32] | None:
         """Hops along a row [columns, columns] and along a column [rows, rows]; distances are their sums.
 
-        A line network joins accelerators of one row (column) only, so the network is a product of two graphs.
+        A line network joins accelerators of one row (column) only, so the network is a product of two graphs;
+        with failed boards it is none.
         """
+        if self.grid_endpoint is None:
+            return None
         (a, b), (row, column) = self.board, self._lines()
         return row.hops(a), column.hops(b)
 
@@ -211,10 +253,11 @@ class HxMesh(Topology):
         """One board column (row) against the rest, half of them, and, where there is one only, half a board.
 
         The switches of lines that are cut stand on the other side: each attachment of the cut boards is
-        then a cut cable.
+        then a cut cable. None with failed boards.
         """
         grid = self.grid_endpoint
-        assert grid is not None
+        if grid is None:
+            return {}
         row, column = self._lines()
         first_row = self.num_endpoints
         first_column = first_row + len(grid) * row.routers
@@ -237,6 +280,44 @@ class HxMesh(Topology):
         return cuts
 
 
+def _grid(works: Bool, a: int, b: int, x: int, y: int) -> Int32:
+    """[b * y, a * x] number of the accelerator at each place, -1 on boards that do not work ([x * y])."""
+    number = np.full((y * x, b, a), -1, dtype=np.int32)
+    number[works] = np.arange(a * b * np.count_nonzero(works), dtype=np.int32).reshape(-1, b, a)
+    return np.ascontiguousarray(number.reshape(y, x, b, a).transpose(0, 2, 1, 3)).reshape(b * y, a * x)
+
+
+def _check_failures(failed_boards: Sequence[tuple[int, int]], x: int, y: int) -> Int32:
+    """Numbers of the failed boards, counted row by row, rising; ConfigError for what is not in the model."""
+    numbers = set()
+    for board in failed_boards:
+        scope = "(column, row) of a board: boards fail as a whole, parts of them are out of the model's scope"
+        require(len(board) == 2, "a failed board of an HxMesh", tuple(board), scope)
+        column, row = board
+        inside = 0 <= column < x and 0 <= row < y
+        require(inside, "a failed board of an HxMesh", tuple(board), f"one of (0, 0) to ({x - 1}, {y - 1})")
+        require(row * x + column not in numbers, "a failed board of an HxMesh", tuple(board), "named once")
+        numbers.add(row * x + column)
+    works = np.ones((y, x), dtype=np.bool_)
+    works.reshape(-1)[sorted(numbers)] = False
+    # Boards in different rows and columns meet at one of two corners; where both have failed, in a third
+    # column (row) that works in both rows (columns).
+    share_column, share_row = works.astype(int) @ works.T, works.T.astype(int) @ works
+    for one in sorted(numbers):
+        for other in sorted(numbers):
+            row, column, last_row, last_column = one // x, other % x, other // x, one % x
+            apart = row != last_row and column != last_column
+            if not (apart and works[row, column] and works[last_row, last_column]):
+                continue
+            if share_column[row, last_row] == 0 and share_row[column, last_column] == 0:
+                pair = f"({column}, {row}) and ({last_column}, {last_row})"
+                raise ConfigError(
+                    f"boards {pair} of an HxMesh are more than three lines apart but must be at most three: "
+                    "too many boards between them have failed."
+                )
+    return np.array(sorted(numbers), dtype=np.int32)
+
+
 def _link_lines(
     wiring: Wiring,
     line: _Line,
@@ -251,8 +332,10 @@ def _link_lines(
     lines, boards = edges[0].shape
     base = first_router + line.routers * np.arange(lines, dtype=np.int64)[:, None]
     for side in range(2):
-        attachment = 2 * np.arange(boards, dtype=np.int64)[None, :] + side
-        wiring.link(edges[side], ports[side], base + line.leaf_of(attachment), line.port_of(attachment), kind)
+        attachment = np.broadcast_to(2 * np.arange(boards, dtype=np.int64) + side, (lines, boards))
+        works = edges[side] >= 0
+        switch, port = base + line.leaf_of(attachment), line.port_of(attachment)
+        wiring.link(edges[side][works], ports[side], switch[works], port[works], kind)
     if line.levels == 2:
         leaf = np.repeat(np.arange(line.leaves), line.half)[None, :]
         uplink = np.tile(np.arange(line.half), line.leaves)[None, :]

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topologies import ConfigError, HxMesh, LinkKind, Topology
+from topologies import ConfigError, HxMesh, LinkKind, Topology, check_wiring
+from topologies.bounds import alltoall_bound
+from topologies.metrics import diameter_hops
 
 SIDE = st.integers(1, 5)
 Port = tuple[int, int]
@@ -159,7 +161,7 @@ def test_from_grid_cuts_the_grid_into_boards() -> None:
 )
 def test_impossible_shapes_are_refused(arguments: dict[str, int], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        HxMesh(**{"a": 2, "b": 2, "x": 2, "y": 2, **arguments})
+        HxMesh(**{"a": 2, "b": 2, "x": 2, "y": 2, **arguments})  # type: ignore[arg-type]
 
 
 def test_boards_that_do_not_divide_the_grid_are_refused() -> None:
@@ -167,3 +169,64 @@ def test_boards_that_do_not_divide_the_grid_are_refused() -> None:
         HxMesh.from_grid(32, 30, (4, 4))
     with pytest.raises(ConfigError, match="board side is 0"):
         HxMesh.from_grid(32, 32, (0, 4))
+
+
+@given(SIDE, SIDE, st.integers(1, 5), st.integers(2, 5), st.sampled_from([6, 8, 64]), st.integers(0, 2**32))
+@settings(max_examples=60, deadline=None)
+def test_failed_boards_are_left_out_and_nothing_else(
+    a: int, b: int, x: int, y: int, radix: int, seed: int
+) -> None:
+    """The wiring of what works is that of the whole network."""
+    rng = np.random.default_rng(seed)
+    chosen = rng.permutation(x * y)[: rng.integers(1, max(2, x * y // 3))].tolist()
+    failed = [(board % x, board // x) for board in chosen]
+    try:
+        network = HxMesh(a, b, x, y, radix=radix, failed_boards=failed)
+    except ConfigError as error:
+        assert "lines apart" in str(error) or "working accelerators" in str(error)  # noqa: PT017
+        return
+    whole = HxMesh(a, b, x, y, radix=radix)
+    assert network.failed_boards == tuple(sorted(failed, key=lambda board: board[::-1]))
+    assert network.num_endpoints == whole.num_endpoints - a * b * len(failed)
+    # Routers of the whole network that are left, in order.
+    kept = whole.endpoint_at[network.endpoint_at >= 0]
+    renumbered = dict(zip(sorted(kept.tolist()), range(len(kept)), strict=True))
+    for switch in range(whole.num_endpoints, whole.num_routers):
+        renumbered[switch] = switch - a * b * len(failed)
+    expected = {
+        frozenset((renumbered[router], port) for router, port in ends): kind
+        for ends, kind in links(whole).items()
+        if all(router in renumbered for router, _ in ends)
+    }
+    assert links(network) == expected
+    assert network.endpoint_at.shape == whole.endpoint_at.shape
+    assert sorted(network.endpoint_at[network.endpoint_at >= 0].tolist()) == list(range(len(kept)))
+
+
+def test_a_network_with_failed_boards_has_no_grid_but_distances_and_bounds() -> None:
+    network = HxMesh(2, 2, 4, 4, failed_boards=[(0, 0), (1, 1)])
+    assert network.name == "HxMesh of 4x4 boards of 2x2, 2 failed"
+    assert network.grid is None
+    assert network.axis_hops() is None
+    check_wiring(network)
+    # From (1, 0) to (0, 1), both corners gone: three lines of two hops and, in the middle boards, a hop each.
+    assert diameter_hops(network) > diameter_hops(HxMesh(2, 2, 4, 4))
+    assert alltoall_bound(network).percent <= 100
+
+
+@pytest.mark.parametrize(
+    ("failed", "message"),
+    [
+        ([(4, 0)], r"a failed board of an HxMesh is \(4, 0\) but must be one of \(0, 0\) to \(3, 3\)"),
+        ([(0, 0), (0, 0)], "named once"),
+        ([(0, 0, 3)], r"is \(0, 0, 3\) but must be \(column, row\) of a board: boards fail as a whole"),
+        (
+            [(c, r) for r in range(4) for c in range(4) if (c < 2) != (r < 2)],
+            "more than three lines apart but must be at most three",
+        ),
+        ([(c, r) for r in range(4) for c in range(4)], "working accelerators of an HxMesh is 0"),
+    ],
+)
+def test_failures_outside_of_the_model_are_refused(failed: list[tuple[int, int]], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        HxMesh(2, 2, 4, 4, failed_boards=failed)

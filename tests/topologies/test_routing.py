@@ -17,6 +17,8 @@ from topologies.metrics import diameter_hops, router_hops
 Channel = tuple[int, int]
 """(global output port, virtual channel)"""
 
+MANY_FAILED = [(1, 1), (2, 1), (2, 2), (4, 2), (0, 3), (1, 3), (3, 3), (0, 4), (1, 4), (3, 4), (4, 4)]
+
 NETWORKS: dict[str, Callable[[], Topology]] = {
     "hx1mesh 4x4": lambda: HxMesh(1, 1, 4, 4),
     "hx2mesh 4x4": lambda: HxMesh(2, 2, 4, 4),
@@ -40,6 +42,16 @@ NETWORKS: dict[str, Callable[[], Topology]] = {
     "split boards, 2x2": lambda: HxMesh(2, 2, 4, 4, radix=6),
     "split boards, 3x2": lambda: HxMesh(3, 2, 5, 4, radix=6),
     "split boards, 5x5": lambda: HxMesh(5, 5, 4, 1, radix=6),
+    # Failed boards: one corner gone, both corners gone (a detour of three lines), most boards gone.
+    "hx2mesh 4x4, 1 failed": lambda: HxMesh(2, 2, 4, 4, failed_boards=[(1, 2)]),
+    "hx2mesh 4x4, detours": lambda: HxMesh(2, 2, 4, 4, failed_boards=[(0, 0), (1, 1), (3, 2)]),
+    "hx3mesh 3x3, detours": lambda: HxMesh(3, 3, 3, 3, failed_boards=[(0, 0), (1, 1)]),
+    "hx1mesh 5x5, 11 failed": lambda: HxMesh(1, 1, 5, 5, failed_boards=MANY_FAILED),
+    "hx4mesh 3x2, failed": lambda: HxMesh(4, 4, 3, 2, failed_boards=[(2, 0)]),
+    "boards 2x3, detours": lambda: HxMesh(2, 3, 3, 3, failed_boards=[(0, 1), (1, 0)]),
+    "a whole row failed": lambda: HxMesh(2, 2, 3, 3, failed_boards=[(0, 1), (1, 1), (2, 1)]),
+    "line trees, failed": lambda: HxMesh(2, 2, 4, 4, radix=4, failed_boards=[(0, 0), (1, 1), (2, 3)]),
+    "split boards, failed": lambda: HxMesh(2, 2, 4, 4, radix=6, failed_boards=[(0, 0), (1, 1), (2, 3)]),
     "torus 4x4": lambda: Torus2D(4, 4),
     "torus 5x3": lambda: Torus2D(5, 3),
     "torus 2x6": lambda: Torus2D(2, 6),
@@ -224,7 +236,10 @@ def longest_route(topology: Topology, routing: Routing, src: int, dst: int) -> i
     return rest(int(topology.endpoint_router[src]), int(topology.endpoint_port[src]), 0)
 
 
-@pytest.mark.parametrize("name", [name for name in NETWORKS if "split" in name or "line trees" in name])
+@pytest.mark.parametrize(
+    "name",
+    [name for name in NETWORKS if ("split" in name or "line trees" in name) and "failed" not in name],
+)
 def test_no_route_over_line_trees_is_longer_than_the_diameter(name: str) -> None:
     topology = NETWORKS[name]()
     routing = routing_of(topology)
@@ -260,3 +275,48 @@ def test_routing_names_what_is_missing() -> None:
         Routing("torus", {"size0": 3, "size1": 3}, {})
     with pytest.raises(ValueError, match="needs table level"):
         Routing("fattree", {"d0": 3, "adaptive": 0}, {})
+
+
+@pytest.mark.parametrize("name", [name for name in NETWORKS if "fail" in name or "detours" in name])
+def test_routes_around_failed_boards_take_three_lines_at_most(name: str) -> None:
+    """And a fourth channel only where both boards at the corners have failed."""
+    network = NETWORKS[name]()
+    assert isinstance(network, HxMesh)
+    routing = routing_of(network)
+    assert routing.num_vcs == 4
+    a, b = network.board
+    grid, failed = network.endpoint_at, set(network.failed_boards)
+    board = {int(e): (c // a, r // b) for (r, c), e in np.ndenumerate(grid) if e >= 0}
+    assert set(board.values()).isdisjoint(failed)
+    line = (network.port_kind == LinkKind.ROW) | (network.port_kind == LinkKind.COLUMN)
+    detours = 0
+    for src in range(network.num_endpoints):
+        for dst in range(network.num_endpoints):
+            if src == dst:
+                continue
+            (column, row), (last_column, last_row) = board[src], board[dst]
+            corners = {(column, last_row), (last_column, row)}
+            turns = column != last_column and row != last_row
+            leaves = {vc for _, (out, vc), _ in steps(network, routing, src, dst) if line[out]}
+            lines = 3 if turns and corners <= failed else 2
+            assert max(leaves, default=0) <= lines
+            detours += turns and corners <= failed
+    assert (detours > 0) == (name in WITH_DETOURS)
+
+
+WITH_DETOURS = {
+    "hx2mesh 4x4, detours",
+    "hx3mesh 3x3, detours",
+    "hx1mesh 5x5, 11 failed",
+    "boards 2x3, detours",
+    "line trees, failed",
+    "split boards, failed",
+}
+
+
+def test_routing_refuses_boards_too_far_apart() -> None:
+    params = {"a": 1, "b": 1, "x": 2, "y": 2, "radix": 64}
+    with pytest.raises(ValueError, match="boards 0 and 3 are more than three lines apart"):
+        Routing("hxmesh-failed", params, {"failed": [1, 2]})
+    with pytest.raises(ValueError, match="there is no board 4 that could fail"):
+        Routing("hxmesh-failed", params, {"failed": [4]})

@@ -12,13 +12,14 @@
 #include "hxmesh/dragonfly.hpp"
 #include "hxmesh/fattree.hpp"
 #include "hxmesh/hammingmesh.hpp"
+#include "hxmesh/hammingmesh_failed.hpp"
 #include "hxmesh/hyperx.hpp"
 #include "hxmesh/torus.hpp"
 
 namespace hxmesh {
 
-using AnyRouting = std::variant<HammingMeshRouting, TorusRouting, HyperXRouting, DragonflyRouting, DragonflyUgalRouting,
-                                FatTreeRouting>;
+using AnyRouting = std::variant<HammingMeshRouting, HammingMeshFailedRouting, TorusRouting, HyperXRouting,
+                                DragonflyRouting, DragonflyUgalRouting, FatTreeRouting>;
 
 /// The data of topologies.base.RoutingSpec.
 struct RoutingSpec {
@@ -44,6 +45,9 @@ inline AnyRouting make_routing(const RoutingSpec &spec) {
     if (spec.family == "hxmesh")
         return HammingMeshRouting(spec.param("a"), spec.param("b"), spec.param("x"), spec.param("y"),
                                   spec.param("radix"));
+    if (spec.family == "hxmesh-failed")
+        return HammingMeshFailedRouting(spec.param("a"), spec.param("b"), spec.param("x"), spec.param("y"),
+                                        spec.param("radix"), spec.table("failed"));
     if (spec.family == "torus")
         return TorusRouting(spec.param("size0"), spec.param("size1"), spec.param("balanced") != 0);
     if (spec.family == "hyperx") return HyperXRouting(spec.param("size0"), spec.param("size1"));

@@ -28,57 +28,12 @@ class HammingMeshRouting {
     static constexpr std::uint32_t kNorth = 0, kEast = 1, kSouth = 2, kWest = 3, kHost = 4;
 
     HammingMeshRouting(std::uint32_t a, std::uint32_t b, std::uint32_t x, std::uint32_t y, std::uint32_t radix)
-        : a_(a), b_(b), x_(x), y_(y), half_(radix / 2), row_(x, radix), column_(y, radix) {
-        const std::uint32_t accelerators = a * b * x * y;
-        places_.resize(accelerators);
-        for (std::uint32_t r = 0; r < accelerators; ++r) {
-            const std::uint32_t board = r / (a * b), inside = r % (a * b);
-            places_[r] = {static_cast<std::uint16_t>(board % x), static_cast<std::uint16_t>(board / x),
-                          static_cast<std::uint16_t>(inside % a), static_cast<std::uint16_t>(inside / a)};
-        }
-        first_row_router_ = accelerators;
-        const std::uint32_t row_routers = b * y * row_.routers(), column_routers = a * x * column_.routers();
-        for (std::uint32_t r = 0; r < row_routers + column_routers; ++r) {
-            const bool is_row = r < row_routers;
-            const std::uint32_t index = is_row ? r % row_.routers() : (r - row_routers) % column_.routers();
-            line_places_.push_back({is_row, static_cast<std::uint16_t>(index)});
-        }
-        if (a * b > kTabulated || row_.splits_boards || column_.splits_boards) return;
-        const std::uint32_t n = a * b;
-        const auto place = [&](std::uint32_t i) {
-            return Place{0, 0, static_cast<std::uint16_t>(i % a), static_cast<std::uint16_t>(i / a)};
-        };
-        choices_.resize(std::size_t{4} * n * n);
-        for (std::uint32_t relation = 0; relation < 4; ++relation)
-            for (std::uint32_t here = 0; here < n; ++here)
-                for (std::uint32_t there = 0; there < n; ++there)
-                    choices_[(relation * n + here) * n + there] =
-                        choose(static_cast<Relation>(relation), place(here), place(there));
-    }
+        : HammingMeshRouting(a, b, x, y, radix, std::vector<bool>(std::size_t{x} * y, true)) {}
 
-    void candidates(const RouteQuery &q, Candidates &out) const {
-        if (q.router < first_row_router_)
-            at_accelerator(q, out);
-        else
-            at_line(q, out);
-    }
+    void candidates(const RouteQuery &q, Candidates &out) const { candidates_of(*this, q, out); }
 
     /// Whether there is one way to go whatever the credits, and which.
-    [[nodiscard]] bool only_hop(const RouteQuery &q, Hop &hop) const {
-        if (q.router >= first_row_router_) {
-            Candidates all;
-            at_line(q, all);
-            hop = {all[0].first, all[0].vc};
-            return all.size() == 1 && all[0].count == 1;
-        }
-        if (q.router == q.dst) {
-            hop = {kHost, static_cast<std::uint8_t>(q.in_vc)};
-            return true;
-        }
-        const Choice choice = choice_at(q);
-        hop = {choice.port[0], static_cast<std::uint8_t>(q.in_vc + (choice.leaves & 1u))};
-        return choice.count == 1;
-    }
+    [[nodiscard]] bool only_hop(const RouteQuery &q, Hop &hop) const { return only_hop_of(*this, q, hop); }
 
     template <class Credits> [[nodiscard]] Hop route(const RouteQuery &q, Credits &&credits) const {
         Hop hop;
@@ -88,9 +43,9 @@ class HammingMeshRouting {
         return most_credits(all, credits);
     }
 
-  private:
-    /// How a destination's board lies to the own one.
-    enum Relation : std::uint8_t { kSameBoard, kSameColumn, kSameRow, kElsewhere };
+  protected:
+    /// How a destination's board lies to the own one; the last two where it can be left by one kind of line only.
+    enum Relation : std::uint8_t { kSameBoard, kSameColumn, kSameRow, kElsewhere, kElsewhereByRow, kElsewhereByColumn };
     static constexpr std::uint32_t kTabulated = 64; // largest board whose decisions are kept in a table
 
     /// Directions in order of preference; bit i of `leaves`: the i-th one leaves the board.
@@ -132,21 +87,79 @@ class HammingMeshRouting {
         bool splits_boards = false; // some board's edges are attached to two leaves
     };
 
-    void at_accelerator(const RouteQuery &q, Candidates &out) const {
+    /// The boards of `works` [x * y, row-major] only; accelerators are numbered without the others.
+    HammingMeshRouting(std::uint32_t a, std::uint32_t b, std::uint32_t x, std::uint32_t y, std::uint32_t radix,
+                       const std::vector<bool> &works)
+        : a_(a), b_(b), x_(x), y_(y), half_(radix / 2), row_(x, radix), column_(y, radix) {
+        for (std::uint32_t board = 0; board < x * y; ++board)
+            for (std::uint32_t inside = 0; works[board] && inside < a * b; ++inside)
+                places_.push_back({static_cast<std::uint16_t>(board % x), static_cast<std::uint16_t>(board / x),
+                                   static_cast<std::uint16_t>(inside % a), static_cast<std::uint16_t>(inside / a)});
+        first_row_router_ = static_cast<std::uint32_t>(places_.size());
+        const std::uint32_t row_routers = b * y * row_.routers(), column_routers = a * x * column_.routers();
+        for (std::uint32_t r = 0; r < row_routers + column_routers; ++r) {
+            const bool is_row = r < row_routers;
+            const std::uint32_t index = is_row ? r % row_.routers() : (r - row_routers) % column_.routers();
+            line_places_.push_back({is_row, static_cast<std::uint16_t>(index)});
+        }
+        tabulate(kElsewhere + 1);
+    }
+
+    /// Keeps the decisions of the first `relations` relations in a table, where boards are small and alike.
+    void tabulate(std::uint32_t relations) {
+        if (a_ * b_ > kTabulated || row_.splits_boards || column_.splits_boards) return;
+        const std::uint32_t n = a_ * b_;
+        const auto place = [&](std::uint32_t i) {
+            return Place{0, 0, static_cast<std::uint16_t>(i % a_), static_cast<std::uint16_t>(i / a_)};
+        };
+        choices_.resize(std::size_t{relations} * n * n);
+        for (std::uint32_t relation = 0; relation < relations; ++relation)
+            for (std::uint32_t here = 0; here < n; ++here)
+                for (std::uint32_t there = 0; there < n; ++there)
+                    choices_[(relation * n + here) * n + there] =
+                        choose(static_cast<Relation>(relation), place(here), place(there));
+    }
+
+    // `Self` says which directions there are at an accelerator (choice_at) and where a line leads (at_line).
+    template <class Self> static void candidates_of(const Self &self, const RouteQuery &q, Candidates &out) {
+        if (q.router >= self.first_row_router_) {
+            self.at_line(q, out);
+            return;
+        }
         if (q.router == q.dst) {
             out.add(kHost, q.in_vc);
             return;
         }
-        const Choice choice = choice_at(q);
+        const Choice choice = self.choice_at(q);
         // What leaves the board for a line rises by one channel.
         for (std::uint32_t i = 0; i < choice.count; ++i)
             out.add(choice.port[i], q.in_vc + (choice.leaves >> i & 1u));
+    }
+
+    template <class Self> [[nodiscard]] static bool only_hop_of(const Self &self, const RouteQuery &q, Hop &hop) {
+        if (q.router >= self.first_row_router_) {
+            Candidates all;
+            self.at_line(q, all);
+            hop = {all[0].first, all[0].vc};
+            return all.size() == 1 && all[0].count == 1;
+        }
+        if (q.router == q.dst) {
+            hop = {kHost, static_cast<std::uint8_t>(q.in_vc)};
+            return true;
+        }
+        const Choice choice = self.choice_at(q);
+        hop = {choice.port[0], static_cast<std::uint8_t>(q.in_vc + (choice.leaves & 1u))};
+        return choice.count == 1;
     }
 
     [[nodiscard]] Choice choice_at(const RouteQuery &q) const {
         const Place here = places_[q.router], there = places_[q.dst];
         const bool same_x = here.bx == there.bx, same_y = here.by == there.by;
         const Relation relation = same_x ? (same_y ? kSameBoard : kSameColumn) : (same_y ? kSameRow : kElsewhere);
+        return choice_of(relation, here, there);
+    }
+
+    [[nodiscard]] Choice choice_of(Relation relation, const Place &here, const Place &there) const {
         if (choices_.empty()) return choose(relation, here, there);
         const std::uint32_t n = a_ * b_;
         return choices_[(relation * n + here.ly * a_ + here.lx) * n + there.ly * a_ + there.lx];
@@ -178,12 +191,14 @@ class HammingMeshRouting {
             // which closes cycles of channels on boards with more than two rows.
             break;
         case kElsewhere:
+        case kElsewhereByRow:
+        case kElsewhereByColumn:
             // The nearest of the edges of shorter ways.
             const std::uint32_t to_edge[4] = {hy + 1, a_ - hx, b_ - hy, hx + 1};
-            go[kNorth] = column.low <= column.high;
-            go[kSouth] = column.high <= column.low;
-            go[kWest] = row.low <= row.high;
-            go[kEast] = row.high <= row.low;
+            go[kNorth] = relation != kElsewhereByRow && column.low <= column.high;
+            go[kSouth] = relation != kElsewhereByRow && column.high <= column.low;
+            go[kWest] = relation != kElsewhereByColumn && row.low <= row.high;
+            go[kEast] = relation != kElsewhereByColumn && row.high <= row.low;
             std::uint32_t nearest = std::max(a_, b_) + 1;
             for (std::uint32_t port = 0; port < 4; ++port)
                 if (go[port]) nearest = std::min(nearest, to_edge[port]);
@@ -197,9 +212,10 @@ class HammingMeshRouting {
                                                        {kNorth, kSouth, kEast, kWest},
                                                        {kWest, kEast, kSouth, kNorth},
                                                        {kNorth, kEast, kSouth, kWest}};
+        const auto &order = kOrders[std::min(relation, kElsewhere)];
         const bool leaves[4] = {hy == 0, hx + 1 == a_, hy + 1 == b_, hx == 0};
         Choice choice;
-        for (const std::uint8_t port : kOrders[relation]) {
+        for (const std::uint8_t port : order) {
             if (!go[port]) continue;
             choice.leaves = static_cast<std::uint8_t>(choice.leaves | (leaves[port] ? 1u << choice.count : 0u));
             choice.port[choice.count++] = port;
@@ -243,11 +259,16 @@ class HammingMeshRouting {
 
     void at_line(const RouteQuery &q, Candidates &out) const {
         const LinePlace place = line_places_[q.router - first_row_router_];
+        const Place there = places_[q.dst];
+        enter_board(q, place, there, place.is_row ? there.bx : there.by, out);
+    }
+
+    /// From a router of a line to the board with number `board` in it, by the edge nearer to the place of `there`.
+    void enter_board(const RouteQuery &q, const LinePlace &place, const Place &there, std::uint32_t board,
+                     Candidates &out) const {
         const bool is_row = place.is_row;
         const Line &line = is_row ? row_ : column_;
         const std::uint32_t index = place.index;
-        const Place there = places_[q.dst];
-        const std::uint32_t board = is_row ? there.bx : there.by;
         const std::uint32_t at = is_row ? there.lx : there.ly, n = is_row ? a_ : b_;
         const std::uint32_t low = at, high = n - 1 - at; // distance from the W or N edge, and from the E or S edge
         if (line.spines == 0) {
