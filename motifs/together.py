@@ -18,7 +18,7 @@ def together(schedules: Sequence[Schedule]) -> tuple[Schedule, list[range]]:
     """Return one schedule in which all of `schedules` run, and the ranks that each of them has in it.
 
     Ranks are numbered on: those of the first schedule, then those of the second one. Stream schedules that
-    agree in `lockstep` stay compact; others are expanded.
+    agree in `lockstep` and `start_ps` stay compact; others are expanded.
 
     Raises ConfigError for no schedules, and where an expansion is too large.
     """
@@ -26,7 +26,8 @@ def together(schedules: Sequence[Schedule]) -> tuple[Schedule, list[range]]:
     ends = np.cumsum([schedule.num_ranks for schedule in schedules]).tolist()
     ranks = [range(end - schedule.num_ranks, end) for end, schedule in zip(ends, schedules, strict=True)]
     streams = [schedule for schedule in schedules if isinstance(schedule, StreamSchedule)]
-    if len(streams) == len(schedules) and len({schedule.lockstep for schedule in streams}) == 1:
+    common = {(schedule.lockstep, schedule.start_ps) for schedule in streams}
+    if len(streams) == len(schedules) and len(common) == 1:
         return _streams(streams, [one.start for one in ranks]), ranks
     return _operations([schedule.expand() for schedule in schedules], [one.start for one in ranks]), ranks
 
@@ -86,4 +87,7 @@ def _streams(schedules: Sequence[StreamSchedule], first_rank: Sequence[int]) -> 
         for name, field in fields.items():
             value = getattr(schedule, name).astype(np.int64)
             field[where] = np.where(value >= 0, value + first, -1) if name.endswith("_peer") else value
-    return StreamSchedule(num_ranks=num_ranks, lockstep=schedules[0].lockstep, **fields)
+    first_of_all = schedules[0]
+    return StreamSchedule(
+        num_ranks=num_ranks, lockstep=first_of_all.lockstep, start_ps=first_of_all.start_ps, **fields
+    )

@@ -20,7 +20,8 @@ from motifs.dnn import TABLES_DIR, Model, Step, Volumes, Workload, volumes
 from motifs.dnn.transformer import Transformer
 from motifs.dnn.workload import COLLECTIVES, Op, Pipeline
 from topologies.errors import ConfigError, unknown_name
-from workflow.schema import Bytes, Count, Section, Time, explain
+from workflow.schema import Bytes, Count, Section, explain
+from workflow.units import parse_time_ps
 
 __all__ = ["WorkloadFile", "find_workload", "json_schema", "load_workload", "read_workload"]
 
@@ -59,9 +60,11 @@ class SizeSection(Section):
 class CollectiveSection(SizeSection):
     """A collective operation of all groups along some axes."""
 
-    over: Annotated[list[Axis], BeforeValidator(_axes)] = Field(
-        min_length=1, description="axes along which a group lies"
-    )
+    over: Annotated[
+        list[Axis],
+        BeforeValidator(_axes),
+        WithJsonSchema({"type": "string", "pattern": "^[DPO]{1,3}$", "examples": ["O"]}),
+    ] = Field(min_length=1, description="axes along which a group lies")
 
 
 class ExchangeSection(CollectiveSection):
@@ -73,9 +76,19 @@ class ExchangeSection(CollectiveSection):
     )
 
 
+def _time_by_replicas(value: Any) -> Any:
+    """A time, or times by the number of replicas, in picoseconds."""
+    try:
+        if isinstance(value, Mapping):
+            return {int(replicas): parse_time_ps(time, "") for replicas, time in value.items()}
+        return parse_time_ps(value, "")
+    except ConfigError as error:
+        raise ValueError(str(error).removeprefix(": ")) from None
+
+
 _TimeByReplicas = Annotated[
-    dict[int, Time] | Time,
-    BeforeValidator(lambda value: value),
+    dict[int, int] | int,
+    BeforeValidator(_time_by_replicas),
     WithJsonSchema(
         {"anyOf": [{"type": "string"}, {"type": "object", "additionalProperties": {"type": "string"}}]}
     ),

@@ -56,6 +56,7 @@ class Program:
         self._open_op: list[Int64] = []
         self._tags = 0
         self._traced = traced
+        self._marks = np.empty(0, dtype=np.int64)
         self._intervals: list[tuple[str, str, int, int]] = []
 
     # -- steps -----------------------------------------------------------------------------------------------
@@ -159,7 +160,8 @@ class Program:
         """Make the traced rank tell when each of its steps begins and ends; to be called last.
 
         It sends a message of no bytes to an idle rank at each point, which ends when that arrives: a few
-        hundred nanoseconds late, and with almost no effect on the rest. Raises ConfigError where the network
+        hundred nanoseconds late, and with almost no effect on the rest. It goes before what else starts at
+        that point, but waits where all send machines are busy. Raises ConfigError where the network
         has too few idle endpoints.
         """
         assert self._traced is not None
@@ -174,6 +176,7 @@ class Program:
         listeners = np.array([marks[op] for op in points], dtype=np.int64)
         sends = self._add(rank, OpKind.SEND, listeners, 0, self._tags)
         self._add(listeners, OpKind.RECV, rank, 0, self._tags)
+        self._marks = sends
         self._after(sends, np.array(points, dtype=np.int64))
         return [
             Interval(label, op, None if begin == _START else marks[begin], marks[end])
@@ -181,9 +184,11 @@ class Program:
         ]
 
     def schedule(self) -> ArraySchedule:
-        """All operations so far, rank by rank in the order in which they were added."""
+        """All operations so far, rank by rank in the order in which they came, those of a trace first."""
         rank = _joined(self._rank)
-        order = np.argsort(rank, kind="stable")
+        later = np.ones(len(rank), dtype=np.bool_)
+        later[self._marks] = False
+        order = np.lexsort((later, rank))
         place = np.empty_like(order)
         place[order] = np.arange(len(order))
         owner, dep = place[_joined(self._owner)], place[_joined(self._dep)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -210,3 +211,16 @@ def test_packets_of_shifts_are_counted_as_those_of_their_operations(bare: Bare, 
     params = bare(packet_bytes=100)
     assert count_packets(schedule, params) == 20 * max(1, -(-message_bytes // 100))
     assert count_packets(schedule.expand(), params) == count_packets(schedule, params)
+
+
+@pytest.mark.parametrize("lockstep", [False, True])
+def test_computation_before_streams_moves_them(bare: Bare, lockstep: bool) -> None:
+    topology = HxMesh(2, 2, 2, 2)
+    at_once = motifs.two_rings(GRID, 20_000, lockstep=lockstep)
+    later = dataclasses.replace(at_once, start_ps=7_000_000)
+    assert later.num_operations == at_once.num_operations + 16
+    later.expand().check()
+    assert_equivalent(topology, later, bare())
+    first, second = (engine.run(topology, schedule, bare()) for schedule in (at_once, later))
+    assert second.simulated_time_ps == first.simulated_time_ps + 7_000_000
+    assert (second.ranks["end_ps"] - first.ranks["end_ps"] == 7_000_000).all()
