@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from motifs.dnn import Step, Workload, place
 from topologies import FatTree, HxMesh, Topology, Torus2D
@@ -14,7 +15,7 @@ def job(d: int, p: int, o: int) -> Workload:
     return Workload("job", d, p, o, forward=(Step("compute", time_ps=1),), backward=())
 
 
-def board_of(network: HxMesh, endpoint: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+def board_of(network: HxMesh, endpoint: NDArray[np.int64]) -> NDArray[np.int64]:
     """Column and row of the board of each endpoint."""
     assert network.grid_endpoint is not None
     a, b = network.board
