@@ -1,6 +1,7 @@
 # Everything a newcomer needs; each target sets up its own virtual environment first.
 #   make table2   Table 2 of the paper, small cluster, full size
 #   make quick    the same table with 64 KiB messages
+#   make dnn      runtimes and cost savings of five deep-learning workloads
 #   make test     the test suite; what needs SST is skipped where there is none
 #   make validate SST and the packet engine side by side (needs SST)
 PYTHON ?= python3
@@ -13,7 +14,7 @@ SOURCES := pyproject.toml CMakeLists.txt $(wildcard topologies/include/hxmesh/*.
 # The commands run with the environment's own programs first, as after `source .venv/bin/activate`.
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: help setup table2 quick alltoall allreduce permutation figures validate test slow lint types lock bench clean
+.PHONY: help setup table2 quick alltoall allreduce permutation dnn figures validate test slow lint types lock bench clean
 
 help:
 	@sed -n 's/^#   //p' Makefile; \
@@ -56,6 +57,10 @@ allreduce: $(READY)
 
 permutation: $(READY)
 	@$(STUDY) workflow/config/permutation_small.yaml
+
+dnn: $(READY)
+	@$(STUDY) workflow/config/dnn.yaml
+	@hxmesh report results/dnn --show
 
 figures: alltoall allreduce permutation
 
