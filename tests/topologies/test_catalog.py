@@ -40,9 +40,9 @@ def test_mesh_networks_were_priced_as_simulated(name: str, cluster: catalog.Clus
 
 def test_the_simulated_networks_of_the_artifact() -> None:
     expected = {
-        ("fattree", "small"): FatTree.from_shape("32,32:32"),
-        ("fattree50", "large"): FatTree.from_shape("32,256:512"),
-        ("fattree75", "moe"): FatTree.from_shape("32,12:48"),
+        ("fattree", "small"): FatTree.from_shape("32,32:32", adaptive=True),
+        ("fattree50", "large"): FatTree.from_shape("32,256:512", adaptive=True),
+        ("fattree75", "moe"): FatTree.from_shape("32,12:48", adaptive=True),
         ("dragonfly", "small"): Dragonfly(8, 16, 18, 8, algorithm="ugal"),
         ("dragonfly", "large"): Dragonfly(17, 32, 17, 30, algorithm="ugal"),
         ("dragonfly", "moe"): Dragonfly(17, 32, 512, 3, algorithm="ugal"),
@@ -59,6 +59,14 @@ def test_the_simulated_networks_of_the_artifact() -> None:
 @pytest.mark.parametrize("variant", catalog.VARIANTS)
 def test_a_dragonfly_routes_by_ugal(cluster: catalog.Cluster, variant: catalog.Variant) -> None:
     assert catalog.table2("dragonfly", cluster, variant).routing.params["ugal"] == 1
+
+
+@pytest.mark.parametrize("cluster", catalog.CLUSTERS)
+@pytest.mark.parametrize("name", ["fattree", "fattree50", "fattree75"])
+def test_fat_trees_route_adaptively_as_simulated_only(name: str, cluster: catalog.Cluster) -> None:
+    assert catalog.table2(name, cluster, "as-simulated").routing.params["adaptive"] == 1
+    assert catalog.table2(name, cluster, "as-simulated", single_plane=True).routing.params["adaptive"] == 1
+    assert catalog.table2(name, cluster, "as-costed").routing.params["adaptive"] == 0
 
 
 def test_the_priced_hyperx_is_a_mesh_of_single_accelerators() -> None:
