@@ -236,7 +236,7 @@ class Calendar {
         return true;
     }
 
-    /// Puts events into batch_, stably by rank.
+    /// Puts events into batch_, stably by rank: by insertion if they are few, else by a radix sort of two digits.
     void sort(const Event *events, std::uint32_t n) {
         const std::uint32_t bits = shift_ + 3, low = bits / 2, high = bits - low;
         Event *out = batch_.data();
@@ -249,28 +249,36 @@ class Calendar {
                 out[j] = event;
             }
         } else if (n > 1u << high >> 2) {
-            scatter(events, scratch_.data(), n, 0, low);
-            scatter(scratch_.data(), out, n, low, high);
+            const std::uint32_t low_mask = (1u << low) - 1;
+            std::uint32_t *const lows = low_counts_.data(), *const highs = high_counts_.data();
+            std::fill_n(lows, 1u << low, 0u);
+            std::fill_n(highs, 1u << high, 0u);
+            for (std::uint32_t i = 0; i < n; ++i) {
+                const std::uint32_t rank = events[i].rank();
+                ++lows[rank & low_mask];
+                ++highs[rank >> low];
+            }
+            to_offsets(lows, 1u << low);
+            to_offsets(highs, 1u << high);
+            Event *const between = scratch_.data();
+            for (std::uint32_t i = 0; i < n; ++i)
+                between[lows[events[i].rank() & low_mask]++] = events[i];
+            for (std::uint32_t i = 0; i < n; ++i)
+                out[highs[between[i].rank() >> low]++] = between[i];
         } else {
             std::copy_n(events, n, out);
             std::stable_sort(out, out + n, [](const Event &a, const Event &b) { return a.rank() < b.rank(); });
         }
     }
 
-    /// One pass of a radix sort: by `bits` bits of the rank from bit `first` on.
-    void scatter(const Event *from, Event *to, std::uint32_t n, std::uint32_t first, std::uint32_t bits) {
-        const std::uint32_t mask = (1u << bits) - 1;
-        std::fill_n(counts_.begin(), mask + 1, 0u);
-        for (std::uint32_t i = 0; i < n; ++i)
-            ++counts_[from[i].rank() >> first & mask];
+    /// Counts to the sums of those before them.
+    static void to_offsets(std::uint32_t *counts, std::uint32_t n) {
         std::uint32_t sum = 0;
-        for (std::uint32_t b = 0; b <= mask; ++b) {
-            const std::uint32_t count = counts_[b];
-            counts_[b] = sum;
+        for (std::uint32_t i = 0; i < n; ++i) {
+            const std::uint32_t count = counts[i];
+            counts[i] = sum;
             sum += count;
         }
-        for (std::uint32_t i = 0; i < n; ++i)
-            to[counts_[from[i].rank() >> first & mask]++] = from[i];
     }
 
     std::uint32_t shift_ = 12;
@@ -284,7 +292,7 @@ class Calendar {
     std::array<std::uint64_t, kSlots / 64> used_{}; // bit per slot with events
     std::vector<Slot> spare_;
     std::size_t buffered_ = 0; // events that there is room for in slots
-    std::array<std::uint32_t, 1u << ((kMaxShift + 4) / 2)> counts_{};
+    std::array<std::uint32_t, 1u << ((kMaxShift + 4) / 2)> low_counts_{}, high_counts_{}; // of the digits of ranks
     std::uint64_t sequence_ = 0;
     // Events of the open window that were scheduled after it was opened. Most come in order, a few delays interleaved.
     std::array<Lane, 4> soon_;

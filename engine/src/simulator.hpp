@@ -73,8 +73,8 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         if (input_flits_ < max_flits_ || output_flits_ < max_flits_)
             throw std::invalid_argument("every buffer must hold a packet");
         for (std::size_t r = 0; r + 1 < wiring.port_offset.size(); ++r)
-            if ((wiring.port_offset[r + 1] - wiring.port_offset[r]) * kVcs >= 0xffff)
-                throw std::invalid_argument("a router has at most " + std::to_string(0xfffe / kVcs) + " ports");
+            if ((wiring.port_offset[r + 1] - wiring.port_offset[r]) * kQueues >= 0xffff)
+                throw std::invalid_argument("a router has at most " + std::to_string(0xfffe / kQueues) + " ports");
         build(wiring);
     }
 
@@ -126,6 +126,8 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
 
   private:
     static constexpr std::uint32_t kVcs = Routing::kVcs;
+    // Queues are numbered port * kQueues + channel: a power of two, as they are taken apart again in every hop.
+    static constexpr std::uint32_t kQueues = std::bit_ceil(kVcs);
     static constexpr std::uint64_t kTickEvents = 1u << 20;
     static constexpr std::int32_t kPlenty = 1 << 29;
     // An open window's events are known. What one names is fetched into cache kFar events ahead, what that leads to
@@ -154,7 +156,6 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         std::uint8_t last_vc = 0;
         std::uint8_t filled = 0;    // bit per virtual channel with queued packets
         std::int32_t credits[kVcs]; // flits of room in the input buffer at the other end
-        std::int32_t used[kVcs];    // flits queued here
         PacketQueue queue[kVcs];
         std::uint16_t last_waiter[kVcs];
         std::uint32_t base = 0;      // first port of the router
@@ -226,7 +227,6 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         }
         for (OutputPort &port : ports_) {
             std::fill_n(port.credits, kVcs, input_flits_);
-            std::fill_n(port.used, kVcs, 0);
             std::fill_n(port.first_waiter, kVcs, kNobody);
             std::fill_n(port.last_waiter, kVcs, kNobody);
         }
@@ -268,6 +268,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         for (std::uint32_t r = 0; r < endpoint_of_.size(); ++r)
             nics_[endpoint_of_[r]].rank = r;
         missing_flits_.resize(all);
+        queued_flits_.resize(std::size_t{num_ports_} * kQueues);
         calendar_.set_window_shift(window_shift());
     }
 
@@ -323,6 +324,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         const Event &far = calendar_.ahead(kFar);
         switch (far.kind()) {
         case EventKind::kArrive:
+        case EventKind::kCrossbarIn:
             fetch(inputs_[far.target & kPortMask]);
             break;
         case EventKind::kDeliver:
@@ -335,14 +337,26 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         }
         const Event &near = calendar_.ahead(kNear);
         switch (near.kind()) {
-        case EventKind::kArrive:
-            if (near.target > kPortMask) fetch(ports_[way_out(near) / kVcs]);
+        case EventKind::kArrive: {
+            const InputPort &in = inputs_[near.target & kPortMask];
+            if (!in.queue[near.vc()].empty())
+                in.queue[near.vc()].prefetch_back(pool_);
+            else if (near.target > kPortMask)
+                fetch(ports_[way_out(near) / kQueues]);
             break;
-        case EventKind::kPortFree: {
+        }
+        case EventKind::kCrossbarIn: {
+            const InputPort &in = inputs_[near.target];
+            in.queue[near.vc()].prefetch_front(pool_);
+            fetch(ports_[offset_[in.router] + in.output[near.vc()] / kQueues]);
+            break;
+        }
+        case EventKind::kPortFree:
+        case EventKind::kCrossbarOut: {
             const OutputPort &port = ports_[near.target];
             for (std::uint32_t v = 0; v < kVcs; ++v) {
                 if (port.filled >> v & 1u) port.queue[v].prefetch_front(pool_);
-                if (port.first_waiter[v] != kNobody) fetch(inputs_[port.base + port.first_waiter[v] / kVcs]);
+                if (port.first_waiter[v] != kNobody) fetch(inputs_[port.base + port.first_waiter[v] / kQueues]);
             }
             break;
         }
@@ -360,17 +374,19 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         case EventKind::kArrive:
             if (nearest.target > kPortMask) {
                 const std::uint32_t out = way_out(nearest);
-                const OutputPort &port = ports_[out / kVcs];
-                if (port.filled >> out % kVcs & 1u) port.queue[out % kVcs].prefetch_back(pool_);
+                const OutputPort &port = ports_[out / kQueues];
+                if (port.filled >> out % kQueues & 1u) port.queue[out % kQueues].prefetch_back(pool_);
                 if (port.peer >= num_ports_) fetch(messages_[nearest.message]);
             }
             break;
-        case EventKind::kPortFree: {
+        case EventKind::kPortFree:
+        case EventKind::kCrossbarOut: {
             const OutputPort &port = ports_[nearest.target];
             for (std::uint32_t v = 0; v < kVcs; ++v) {
                 if (port.first_waiter[v] != kNobody)
-                    inputs_[port.base + port.first_waiter[v] / kVcs].queue[port.first_waiter[v] % kVcs].prefetch_front(
-                        pool_);
+                    inputs_[port.base + port.first_waiter[v] / kQueues]
+                        .queue[port.first_waiter[v] % kQueues]
+                        .prefetch_front(pool_);
                 if (port.peer >= num_ports_ && (port.filled >> v & 1u))
                     fetch(messages_[port.queue[v].front(pool_).message]);
             }
@@ -391,7 +407,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
 
     /// The output queue that an arriving packet goes to, if that was known when it left.
     [[nodiscard]] HXMESH_INLINE static std::uint32_t way_out(const Event &event) {
-        return (event.target & kPortMask) * kVcs + (event.target >> kWayShift) - kStraight;
+        return (event.target & kPortMask) * kQueues + (event.target >> kWayShift) - kStraight;
     }
 
     HXMESH_INLINE void arrive(const Event &event) {
@@ -426,7 +442,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         } else {
             hop = routing_.route(query, RoomLeft{*this, base});
         }
-        return (base + hop.port) * kVcs + hop.vc;
+        return (base + hop.port) * kQueues + hop.vc;
     }
 
     /// Free and queued flits of the output queues of one router: all that adaptive routing sees.
@@ -434,18 +450,18 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         const Simulator &sim;
         std::uint32_t base;
         [[nodiscard]] std::int32_t operator()(std::uint32_t port, std::uint32_t vc) const {
-            return sim.output_flits_ - sim.ports_[base + port].used[vc];
+            return sim.output_flits_ - queued(port, vc);
         }
         [[nodiscard]] std::int32_t queued(std::uint32_t port, std::uint32_t vc) const {
-            return sim.ports_[base + port].used[vc];
+            return sim.queued_flits_[(base + port) * kQueues + vc];
         }
         [[nodiscard]] std::int32_t capacity() const { return sim.output_flits_; }
     };
 
     [[nodiscard]] HXMESH_INLINE bool may_cross(std::uint32_t in_port, std::uint32_t out, Packet packet) const {
-        const OutputPort &port = ports_[out / kVcs];
-        const std::uint32_t vc = out % kVcs;
-        if (port.first_waiter[vc] != kNobody || port.used[vc] + flits(packet) > output_flits_) return false;
+        const OutputPort &port = ports_[out / kQueues];
+        const std::uint32_t vc = out % kQueues;
+        if (port.first_waiter[vc] != kNobody || queued_flits_[out] + flits(packet) > output_flits_) return false;
         return p_.crossbar_bps == 0 || (inputs_[in_port].crossbar_free <= now_ && port.crossbar_free <= now_);
     }
 
@@ -453,29 +469,29 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     void wait(std::uint32_t in_port, std::uint32_t in_vc, std::uint32_t out, Packet packet) {
         InputPort &in = inputs_[in_port];
         const std::uint32_t base = offset_[in.router];
-        in.output[in_vc] = static_cast<std::uint16_t>(out - base * kVcs);
+        in.output[in_vc] = static_cast<std::uint16_t>(out - base * kQueues);
         if (p_.crossbar_bps != 0 && in.crossbar_free > now_) {
             in.state[in_vc] = InputState::kWaitsForCrossbar;
             calendar_.push(in.crossbar_free, EventKind::kCrossbarIn, in_vc, in_port, 0, 0);
             return;
         }
         in.state[in_vc] = InputState::kWaitsForOutput;
-        const auto self = static_cast<std::uint16_t>(in.local * kVcs + in_vc);
-        OutputPort &port = ports_[out / kVcs];
-        const std::uint32_t out_vc = out % kVcs;
+        const auto self = static_cast<std::uint16_t>(in.local * kQueues + in_vc);
+        OutputPort &port = ports_[out / kQueues];
+        const std::uint32_t out_vc = out % kQueues;
         if (port.first_waiter[out_vc] == kNobody)
             port.first_waiter[out_vc] = self;
         else
             next_waiter(base, port.last_waiter[out_vc]) = self;
         port.last_waiter[out_vc] = self;
         in.next_waiter[in_vc] = kNobody;
-        if (p_.crossbar_bps != 0 && port.used[out % kVcs] + flits(packet) <= output_flits_)
-            wake_at_crossbar(out / kVcs);
+        if (p_.crossbar_bps != 0 && queued_flits_[out] + flits(packet) <= output_flits_)
+            wake_at_crossbar(out / kQueues);
     }
 
     /// The waiter behind local input queue `queue` of the router whose first port is `base`.
     [[nodiscard]] std::uint16_t &next_waiter(std::uint32_t base, std::uint32_t queue) {
-        return inputs_[base + queue / kVcs].next_waiter[queue % kVcs];
+        return inputs_[base + queue / kQueues].next_waiter[queue % kQueues];
     }
 
     void wake_at_crossbar(std::uint32_t out_port) {
@@ -487,7 +503,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
 
     /// Moves a packet through the crossbar: onto the link if that is free, else into the output queue.
     HXMESH_INLINE void cross(std::uint32_t in_port, std::uint32_t out, Packet packet) {
-        const std::uint32_t out_port = out / kVcs, vc = out % kVcs;
+        const std::uint32_t out_port = out / kQueues, vc = out % kQueues;
         OutputPort &port = ports_[out_port];
         if (p_.crossbar_bps != 0) {
             const TimePs busy = now_ + crossbar_ps_[static_cast<std::size_t>(flits(packet))];
@@ -499,7 +515,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
             transmit(out_port, port, vc, packet);
             return;
         }
-        port.used[vc] += flits(packet);
+        queued_flits_[out] += flits(packet);
         port.queue[vc].push(pool_, packet);
         port.filled = static_cast<std::uint8_t>(port.filled | 1u << vc);
         if (!idle && !port.free_pending) {
@@ -537,7 +553,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
             Hop hop;
             std::uint32_t target = port.peer;
             if (routing_.only_hop(query, hop)) {
-                const std::uint32_t way = kStraight + (hop.port - port.peer_local) * kVcs + hop.vc;
+                const std::uint32_t way = kStraight + (hop.port - port.peer_local) * kQueues + hop.vc;
                 if (way - 1 < 2 * kStraight - 1) target |= way << kWayShift;
             }
             calendar_.push(now_ + l.latency, EventKind::kArrive, vc, target, packet.message, packet.header);
@@ -562,7 +578,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
             const Packet packet = port.queue[vc].front(pool_);
             if (port.credits[vc] < flits(packet)) continue;
             port.queue[vc].pop(pool_);
-            port.used[vc] -= flits(packet);
+            queued_flits_[out_port * kQueues + vc] -= flits(packet);
             if (port.queue[vc].empty()) port.filled = static_cast<std::uint8_t>(port.filled & ~(1u << vc));
             transmit(out_port, port, vc, packet);
             if (port.first_waiter[vc] != kNobody) admit(out_port, vc);
@@ -576,22 +592,22 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         const std::uint32_t base = port.base;
         while (port.first_waiter[vc] != kNobody) {
             const std::uint16_t first = port.first_waiter[vc];
-            const std::uint32_t in_port = base + first / kVcs, in_vc = first % kVcs;
+            const std::uint32_t in_port = base + first / kQueues, in_vc = first % kQueues;
             InputPort &in = inputs_[in_port];
             const Packet packet = in.queue[in_vc].front(pool_);
-            if (port.used[vc] + flits(packet) > output_flits_) return;
+            if (queued_flits_[out_port * kQueues + vc] + flits(packet) > output_flits_) return;
             if (p_.crossbar_bps != 0 && port.crossbar_free > now_) {
                 wake_at_crossbar(out_port);
                 return;
             }
             port.first_waiter[vc] = in.next_waiter[in_vc];
             if (p_.crossbar_bps != 0 && in.crossbar_free > now_) {
-                wait(in_port, in_vc, out_port * kVcs + vc, packet);
+                wait(in_port, in_vc, out_port * kQueues + vc, packet);
                 continue;
             }
             in.state[in_vc] = InputState::kFlowing;
             port.crossed_vc = static_cast<std::uint8_t>(vc);
-            cross(in_port, out_port * kVcs + vc, packet);
+            cross(in_port, out_port * kQueues + vc, packet);
             in.queue[in_vc].pop(pool_);
             return_credit(in_port, in_vc, flits(packet));
             drain(in_port, in_vc);
@@ -665,7 +681,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         if (in.state[vc] != InputState::kWaitsForCrossbar) return;
         in.state[vc] = InputState::kFlowing;
         const Packet packet = in.queue[vc].front(pool_);
-        const std::uint32_t out = offset_[in.router] * kVcs + in.output[vc];
+        const std::uint32_t out = offset_[in.router] * kQueues + in.output[vc];
         if (!may_cross(in_port, out, packet)) {
             wait(in_port, vc, out, packet);
             return;
@@ -863,10 +879,11 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         for (const InputPort &port : inputs_)
             for (const PacketQueue &q : port.queue)
                 if (!q.empty()) throw std::logic_error("a packet is left in an input queue");
+        if (std::any_of(queued_flits_.begin(), queued_flits_.end(), [](std::int32_t n) { return n != 0; }))
+            throw std::logic_error("an output queue's length is not what is in it");
         for (const OutputPort &port : ports_) {
             for (std::uint32_t v = 0; v < kVcs; ++v) {
-                if (!port.queue[v].empty() || port.used[v] != 0)
-                    throw std::logic_error("a packet is left in an output queue");
+                if (!port.queue[v].empty()) throw std::logic_error("a packet is left in an output queue");
                 if (port.peer >= num_ports_) continue;
                 if (port.credits[v] + inputs_[port.peer].owed[v] != input_flits_)
                     throw std::logic_error("credits were lost or made up");
@@ -876,31 +893,32 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
 
     /// Follows heads of queues from one that waits for room to the one it waits for, until one comes again.
     [[nodiscard]] std::string waiting_cycle() {
-        std::vector<std::uint8_t> seen(std::size_t{num_ports_} * kVcs, 0);
-        for (std::uint32_t start = 0; start < num_ports_ * kVcs; ++start) {
+        std::vector<std::uint8_t> seen(std::size_t{num_ports_} * kQueues, 0);
+        for (std::uint32_t start = 0; start < num_ports_ * kQueues; ++start) {
+            if (start % kQueues >= kVcs) continue;
             std::vector<std::uint32_t> path;
             std::uint32_t out = start;
-            while (out != kNone && !seen[out] && !ports_[out / kVcs].queue[out % kVcs].empty()) {
+            while (out != kNone && !seen[out] && !ports_[out / kQueues].queue[out % kQueues].empty()) {
                 seen[out] = 1;
                 path.push_back(out);
                 // This output's head waits for credits: the input queue at the other end is full.
-                const std::uint32_t peer = ports_[out / kVcs].peer;
+                const std::uint32_t peer = ports_[out / kQueues].peer;
                 if (peer >= num_ports_) break;
                 const InputPort &in = inputs_[peer];
-                const std::uint32_t vc = out % kVcs;
-                out = in.queue[vc].empty() ? kNone : offset_[in.router] * kVcs + in.output[vc];
+                const std::uint32_t vc = out % kQueues;
+                out = in.queue[vc].empty() ? kNone : offset_[in.router] * kQueues + in.output[vc];
             }
             const auto again = std::find(path.begin(), path.end(), out);
             if (again == path.end()) continue;
             std::string text;
             for (auto it = again; it != path.end(); ++it) {
-                const InputPort &at = inputs_[*it / kVcs];
+                const InputPort &at = inputs_[*it / kQueues];
                 if (it - again == 12) {
                     text += " -> ... (" + std::to_string(path.end() - again) + " channels)";
                     break;
                 }
                 text += (it == again ? "" : " -> ") + std::string("router ") + std::to_string(at.router) + " port " +
-                        std::to_string(at.local) + " vc " + std::to_string(*it % kVcs);
+                        std::to_string(at.local) + " vc " + std::to_string(*it % kQueues);
             }
             return text;
         }
@@ -924,6 +942,8 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     std::vector<std::uint32_t> offset_; // first port of each router
     PageVector<OutputPort> ports_;      // router ports, then one NIC port per endpoint
     PageVector<InputPort> inputs_;      // router ports
+    // [router ports * channels] what adaptive routing compares: apart, so that a router's are in few cache lines.
+    PageVector<std::int32_t> queued_flits_;
     std::vector<Link> links_;
     std::vector<std::uint64_t> missing_flits_; // [all ports] by which packets were shorter than the largest
     std::vector<TimePs> crossbar_ps_;          // [flits]

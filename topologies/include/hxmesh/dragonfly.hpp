@@ -24,16 +24,35 @@ class DragonflyCables {
         std::vector<std::int32_t> link_port;   // local port number there
     };
     struct Place {
-        std::uint32_t group, position;
+        std::uint32_t group, position, router;
     };
 
     DragonflyCables(std::uint32_t p, std::uint32_t a, std::uint32_t g, Tables tables)
         : p(p), a(a), g(g), tables_(std::move(tables)) {
         if (tables_.link_offset.size() != std::size_t{g} * g + 1)
             throw std::invalid_argument("group_link_offset must have groups * groups + 1 entries");
+        // Tables for what every hop asks: divisions and searches cost more than look-ups.
+        for (std::uint32_t r = 0; r < a * g; ++r) {
+            const Place here{r / a, r % a, r};
+            places_.push_back(here);
+            homes_.insert(homes_.end(), p, here);
+            const auto first = static_cast<std::size_t>(tables_.link_offset[std::size_t{here.group} * g]);
+            const auto end = static_cast<std::size_t>(tables_.link_offset[std::size_t{here.group + 1} * g]);
+            first_port_.push_back(ports_.size() - first);
+            for (std::size_t cable = first; cable < end; ++cable) {
+                const auto exit = static_cast<std::uint32_t>(tables_.link_router[cable]);
+                ports_.push_back(exit == here.position ? static_cast<std::uint16_t>(tables_.link_port[cable])
+                                                       : local_port(here.position, exit));
+            }
+        }
     }
 
-    [[nodiscard]] Place place(std::uint32_t router) const { return {router / a, router % a}; }
+    [[nodiscard]] const Place &place(std::uint32_t router) const { return places_[router]; }
+    /// The router of an endpoint.
+    [[nodiscard]] const Place &home(std::uint32_t endpoint) const { return homes_[endpoint]; }
+    [[nodiscard]] std::uint16_t host_port(std::uint32_t endpoint) const {
+        return static_cast<std::uint16_t>(endpoint - homes_[endpoint].router * p);
+    }
     [[nodiscard]] bool is_host(std::uint32_t port) const { return port < p; }
     [[nodiscard]] bool is_global(std::uint32_t port) const { return port >= p + a - 1; }
     [[nodiscard]] std::uint16_t local_port(std::uint32_t here, std::uint32_t there) const {
@@ -50,17 +69,23 @@ class DragonflyCables {
         return most;
     }
     /// The port at `here` for a slice to another group: the global one, or the one of the local link to its router.
-    [[nodiscard]] std::uint16_t port_to(Place here, std::uint32_t group, std::uint32_t slice) const {
-        const auto cable = static_cast<std::size_t>(tables_.link_offset[here.group * g + group]) + slice;
-        const auto exit = static_cast<std::uint32_t>(tables_.link_router[cable]);
-        if (exit == here.position) return static_cast<std::uint16_t>(tables_.link_port[cable]);
-        return local_port(here.position, exit);
+    [[nodiscard]] std::uint16_t port_to(const Place &here, std::uint32_t group, std::uint32_t slice) const {
+        return ports_to(here, group)[slice];
+    }
+    /// The same for all slices, one after the other.
+    [[nodiscard]] const std::uint16_t *ports_to(const Place &here, std::uint32_t group) const {
+        const auto cable = static_cast<std::size_t>(tables_.link_offset[here.group * g + group]);
+        return ports_.data() + first_port_[here.router] + cable;
     }
 
     std::uint32_t p, a, g;
 
   private:
     Tables tables_;
+    std::vector<Place> places_;           // [routers]
+    std::vector<Place> homes_;            // [endpoints]
+    std::vector<std::uint16_t> ports_;    // [routers, cables of their group]
+    std::vector<std::size_t> first_port_; // [routers] where cable 0 of all groups would be
 };
 
 /// Local - global - local.
@@ -77,11 +102,11 @@ class DragonflyRouting {
     DragonflyRouting(DragonflyCables cables, bool balanced) : cables_(std::move(cables)), balanced_(balanced) {}
 
     [[nodiscard]] Hop next(const RouteQuery &q) const {
-        const DragonflyCables::Place here = cables_.place(q.router), there = cables_.place(q.dst / cables_.p);
+        const DragonflyCables::Place &here = cables_.place(q.router), &there = cables_.home(q.dst);
         // The channel rises on the far side of the global link.
         const auto vc = static_cast<std::uint8_t>(q.in_vc + (cables_.is_global(q.in_port) ? 1 : 0));
         if (there.group == here.group) {
-            if (there.position == here.position) return {static_cast<std::uint16_t>(q.dst % cables_.p), vc};
+            if (there.position == here.position) return {cables_.host_port(q.dst), vc};
             return {cables_.local_port(here.position, there.position), vc};
         }
         const std::uint32_t slices = cables_.slices(here.group, there.group);
@@ -163,7 +188,7 @@ class DragonflyUgalRouting {
 
     /// Whether there is one way to go whatever the queues and the state, and which.
     [[nodiscard]] bool only_hop(const RouteQuery &q, Hop &hop) const {
-        const DragonflyCables::Place here = cables_.place(q.router), there = cables_.place(q.dst / cables_.p);
+        const DragonflyCables::Place &here = cables_.place(q.router), &there = cables_.home(q.dst);
         if (here.group != there.group || (cables_.is_host(q.in_port) && here.position != there.position)) return false;
         ways(q, 0, [&](Hop found, std::uint32_t, std::int32_t, std::int32_t) { hop = found; });
         return true;
@@ -174,13 +199,13 @@ class DragonflyUgalRouting {
 
     /// Detours that can be drawn where a packet enters: other groups, or other routers if it stays in the group.
     [[nodiscard]] std::uint32_t count_middles(const RouteQuery &q) const {
-        const bool stays = cables_.place(q.router).group == cables_.place(q.dst / cables_.p).group;
+        const bool stays = cables_.place(q.router).group == cables_.home(q.dst).group;
         return std::max(stays ? cables_.a - 1 : cables_.g - 2, 1u);
     }
 
     /// The `number`-th of them. With two groups it is the destination's, and no detour.
     [[nodiscard]] std::uint32_t middle(const RouteQuery &q, std::uint32_t number) const {
-        const DragonflyCables::Place here = cables_.place(q.router), there = cables_.place(q.dst / cables_.p);
+        const DragonflyCables::Place &here = cables_.place(q.router), &there = cables_.home(q.dst);
         if (here.group == there.group) return number + (number >= here.position ? 1 : 0);
         if (cables_.g == 2) return there.group;
         const auto [low, high] = std::minmax(here.group, there.group);
@@ -190,13 +215,13 @@ class DragonflyUgalRouting {
 
     /// Calls visit(hop, state, times, more) for each way on: it weighs `times` the flits queued for it and `more`.
     template <class Visit> void ways(const RouteQuery &q, std::uint32_t state, Visit &&visit) const {
-        const DragonflyCables::Place here = cables_.place(q.router), there = cables_.place(q.dst / cables_.p);
+        const DragonflyCables::Place &here = cables_.place(q.router), &there = cables_.home(q.dst);
         const std::uint32_t middle = state >> slice_bits_, slice = state & ((1u << slice_bits_) - 1);
         const bool entering = cables_.is_host(q.in_port), from_global = cables_.is_global(q.in_port);
         const auto vc = static_cast<std::uint8_t>(q.in_vc + (from_global ? 1 : 0));
         if (there.group == here.group) {
             if (there.position == here.position) {
-                visit(Hop{static_cast<std::uint16_t>(q.dst % cables_.p), vc}, state, 1, 0);
+                visit(Hop{cables_.host_port(q.dst), vc}, state, 1, 0);
                 return;
             }
             // From a local link: the second half of a detour within the group.
@@ -210,13 +235,13 @@ class DragonflyUgalRouting {
         };
         const auto noting = [&](std::uint32_t number) { return middle << slice_bits_ | number; };
         if (entering || from_global) {
-            for (std::uint32_t s = 0; s < cables_.slices(here.group, there.group); ++s) {
-                const Hop hop = to(there.group, s);
-                visit(hop, noting(s), from_global && !cables_.is_global(hop.port) ? 2 : 1, 0);
-            }
+            const std::uint16_t *ports = cables_.ports_to(here, there.group);
+            for (std::uint32_t s = 0, n = cables_.slices(here.group, there.group); s < n; ++s)
+                visit(Hop{ports[s], vc}, noting(s), from_global && !cables_.is_global(ports[s]) ? 2 : 1, 0);
             if (from_global) return;
-            for (std::uint32_t s = 0; s < cables_.slices(here.group, middle); ++s)
-                visit(to(middle, s), noting(s), 2, kDetourFlits);
+            ports = cables_.ports_to(here, middle);
+            for (std::uint32_t s = 0, n = cables_.slices(here.group, middle); s < n; ++s)
+                visit(Hop{ports[s], vc}, noting(s), 2, kDetourFlits);
             return;
         }
         // From a local link, at the router with the cable: of two other groups, at least one is behind a port here.
@@ -229,7 +254,7 @@ class DragonflyUgalRouting {
     }
 
     /// Whether the cable is at this router. Pairs of groups can have different numbers of cables.
-    [[nodiscard]] bool is_here(DragonflyCables::Place here, std::uint32_t group, std::uint32_t slice) const {
+    [[nodiscard]] bool is_here(const DragonflyCables::Place &here, std::uint32_t group, std::uint32_t slice) const {
         return slice < cables_.slices(here.group, group) && cables_.is_global(cables_.port_to(here, group, slice));
     }
 

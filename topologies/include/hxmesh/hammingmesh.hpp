@@ -33,30 +33,46 @@ class HammingMeshRouting {
     void candidates(const RouteQuery &q, Candidates &out) const { candidates_of(*this, q, out); }
 
     /// Whether there is one way to go whatever the credits, and which.
-    [[nodiscard]] bool only_hop(const RouteQuery &q, Hop &hop) const { return only_hop_of(*this, q, hop); }
+    [[nodiscard]] bool only_hop(const RouteQuery &q, Hop &hop) const {
+        if (q.router < first_row_router_) return only_hop_of(*this, q, hop);
+        const LinePlace place = line_places_[q.router - first_row_router_];
+        if (line(place).spines != 0) return only_hop_of(*this, q, hop);
+        const Sides to = (place.is_row ? row_sides_ : column_sides_)[q.dst];
+        hop = {to.port, static_cast<std::uint8_t>(q.in_vc)};
+        return to.count == 1;
+    }
 
     template <class Credits> [[nodiscard]] Hop route(const RouteQuery &q, Credits &&credits) const {
-        Hop hop;
-        if (only_hop(q, hop)) return hop;
+        if (q.router < first_row_router_) return route_at_accelerator(*this, q, credits);
         Candidates all;
-        candidates(q, all);
+        at_line(q, all);
         return most_credits(all, credits);
     }
 
   protected:
     /// How a destination's board lies to the own one; the last two where it can be left by one kind of line only.
-    enum Relation : std::uint8_t { kSameBoard, kSameColumn, kSameRow, kElsewhere, kElsewhereByRow, kElsewhereByColumn };
+    enum Relation : std::uint8_t { kElsewhere, kSameColumn, kSameRow, kSameBoard, kElsewhereByRow, kElsewhereByColumn };
     static constexpr std::uint32_t kTabulated = 64; // largest board whose decisions are kept in a table
 
     /// Directions in order of preference; bit i of `leaves`: the i-th one leaves the board.
-    struct Choice {
+    struct alignas(8) Choice {
         std::uint8_t count = 0;
         std::uint8_t leaves = 0;
         std::array<std::uint8_t, 4> port{};
+
+        /// What leaves the board for a line rises by one channel.
+        [[nodiscard]] Hop hop(std::uint32_t i, std::uint32_t in_vc) const {
+            return {port[i], static_cast<std::uint8_t>(in_vc + (leaves >> i & 1u))};
+        }
     };
 
     struct Place {
         std::uint16_t bx, by, lx, ly; // board column and row, column and row inside the board
+        std::uint16_t inside;         // number inside the board
+    };
+    /// Attachments of a line by whose edges the way to an accelerator is shortest.
+    struct Sides {
+        std::uint16_t port, count;
     };
     /// Hops by the W or N edge and by the E or S edge of the own board, up to something common to both.
     struct Ways {
@@ -90,11 +106,16 @@ class HammingMeshRouting {
     /// The boards of `works` [x * y, row-major] only; accelerators are numbered without the others.
     HammingMeshRouting(std::uint32_t a, std::uint32_t b, std::uint32_t x, std::uint32_t y, std::uint32_t radix,
                        const std::vector<bool> &works)
-        : a_(a), b_(b), x_(x), y_(y), half_(radix / 2), row_(x, radix), column_(y, radix) {
+        : a_(a), b_(b), inside_(a * b), x_(x), y_(y), half_(radix / 2), row_(x, radix), column_(y, radix) {
         for (std::uint32_t board = 0; board < x * y; ++board)
             for (std::uint32_t inside = 0; works[board] && inside < a * b; ++inside)
                 places_.push_back({static_cast<std::uint16_t>(board % x), static_cast<std::uint16_t>(board / x),
-                                   static_cast<std::uint16_t>(inside % a), static_cast<std::uint16_t>(inside / a)});
+                                   static_cast<std::uint16_t>(inside % a), static_cast<std::uint16_t>(inside / a),
+                                   static_cast<std::uint16_t>(inside)});
+        for (const Place &place : places_) {
+            row_sides_.push_back(sides(place.bx, place.lx, a));
+            column_sides_.push_back(sides(place.by, place.ly, b));
+        }
         first_row_router_ = static_cast<std::uint32_t>(places_.size());
         const std::uint32_t row_routers = b * y * row_.routers(), column_routers = a * x * column_.routers();
         for (std::uint32_t r = 0; r < row_routers + column_routers; ++r) {
@@ -102,7 +123,7 @@ class HammingMeshRouting {
             const std::uint32_t index = is_row ? r % row_.routers() : (r - row_routers) % column_.routers();
             line_places_.push_back({is_row, static_cast<std::uint16_t>(index)});
         }
-        tabulate(kElsewhere + 1);
+        tabulate(kSameBoard + 1);
     }
 
     /// Keeps the decisions of the first `relations` relations in a table, where boards are small and alike.
@@ -110,7 +131,8 @@ class HammingMeshRouting {
         if (a_ * b_ > kTabulated || row_.splits_boards || column_.splits_boards) return;
         const std::uint32_t n = a_ * b_;
         const auto place = [&](std::uint32_t i) {
-            return Place{0, 0, static_cast<std::uint16_t>(i % a_), static_cast<std::uint16_t>(i / a_)};
+            return Place{0, 0, static_cast<std::uint16_t>(i % a_), static_cast<std::uint16_t>(i / a_),
+                         static_cast<std::uint16_t>(i)};
         };
         choices_.resize(std::size_t{relations} * n * n);
         for (std::uint32_t relation = 0; relation < relations; ++relation)
@@ -131,9 +153,27 @@ class HammingMeshRouting {
             return;
         }
         const Choice choice = self.choice_at(q);
-        // What leaves the board for a line rises by one channel.
-        for (std::uint32_t i = 0; i < choice.count; ++i)
-            out.add(choice.port[i], q.in_vc + (choice.leaves >> i & 1u));
+        for (std::uint32_t i = 0; i < choice.count; ++i) {
+            const Hop hop = choice.hop(i, q.in_vc);
+            out.add(hop.port, hop.vc);
+        }
+    }
+
+    template <class Self, class Credits>
+    [[nodiscard]] static Hop route_at_accelerator(const Self &self, const RouteQuery &q, Credits &&credits) {
+        if (q.router == q.dst) return {kHost, static_cast<std::uint8_t>(q.in_vc)};
+        const Choice choice = self.choice_at(q);
+        Hop best = choice.hop(0, q.in_vc);
+        if (choice.count == 1) return best;
+        auto most = credits(best.port, best.vc);
+        for (std::uint32_t i = 1; i < choice.count; ++i) {
+            const Hop hop = choice.hop(i, q.in_vc);
+            const auto room = credits(hop.port, hop.vc);
+            if (room <= most) continue;
+            most = room;
+            best = hop;
+        }
+        return best;
     }
 
     template <class Self> [[nodiscard]] static bool only_hop_of(const Self &self, const RouteQuery &q, Hop &hop) {
@@ -148,21 +188,19 @@ class HammingMeshRouting {
             return true;
         }
         const Choice choice = self.choice_at(q);
-        hop = {choice.port[0], static_cast<std::uint8_t>(q.in_vc + (choice.leaves & 1u))};
+        hop = choice.hop(0, q.in_vc);
         return choice.count == 1;
     }
 
     [[nodiscard]] Choice choice_at(const RouteQuery &q) const {
-        const Place here = places_[q.router], there = places_[q.dst];
-        const bool same_x = here.bx == there.bx, same_y = here.by == there.by;
-        const Relation relation = same_x ? (same_y ? kSameBoard : kSameColumn) : (same_y ? kSameRow : kElsewhere);
-        return choice_of(relation, here, there);
+        const Place &here = places_[q.router], &there = places_[q.dst];
+        const std::uint32_t relation = (here.bx == there.bx ? 1u : 0u) | (here.by == there.by ? 2u : 0u);
+        return choice_of(static_cast<Relation>(relation), here, there);
     }
 
     [[nodiscard]] Choice choice_of(Relation relation, const Place &here, const Place &there) const {
         if (choices_.empty()) return choose(relation, here, there);
-        const std::uint32_t n = a_ * b_;
-        return choices_[(relation * n + here.ly * a_ + here.lx) * n + there.ly * a_ + there.lx];
+        return choices_[(relation * inside_ + here.inside) * inside_ + there.inside];
     }
 
     [[nodiscard]] Choice choose(Relation relation, const Place &here, const Place &there) const {
@@ -208,11 +246,11 @@ class HammingMeshRouting {
         }
         // North last: with a choice, a packet that is not yet in its column inside the board does not go north.
         if (hx != tx && (go[kEast] || go[kSouth] || go[kWest])) go[kNorth] = false;
-        static constexpr std::uint8_t kOrders[4][4] = {{kSouth, kNorth, kEast, kWest},
+        static constexpr std::uint8_t kOrders[4][4] = {{kNorth, kEast, kSouth, kWest},
                                                        {kNorth, kSouth, kEast, kWest},
                                                        {kWest, kEast, kSouth, kNorth},
-                                                       {kNorth, kEast, kSouth, kWest}};
-        const auto &order = kOrders[std::min(relation, kElsewhere)];
+                                                       {kSouth, kNorth, kEast, kWest}};
+        const auto &order = kOrders[relation > kSameBoard ? kElsewhere : relation];
         const bool leaves[4] = {hy == 0, hx + 1 == a_, hy + 1 == b_, hx == 0};
         Choice choice;
         for (const std::uint8_t port : order) {
@@ -266,22 +304,21 @@ class HammingMeshRouting {
     /// From a router of a line to the board with number `board` in it, by the edge nearer to the place of `there`.
     void enter_board(const RouteQuery &q, const LinePlace &place, const Place &there, std::uint32_t board,
                      Candidates &out) const {
-        const bool is_row = place.is_row;
-        const Line &line = is_row ? row_ : column_;
+        const Line &line = this->line(place);
         const std::uint32_t index = place.index;
-        const std::uint32_t at = is_row ? there.lx : there.ly, n = is_row ? a_ : b_;
-        const std::uint32_t low = at, high = n - 1 - at; // distance from the W or N edge, and from the E or S edge
+        const std::uint32_t at = place.is_row ? there.lx : there.ly, n = place.is_row ? a_ : b_;
+        const Sides to = sides(board, at, n);
         if (line.spines == 0) {
-            add_sides(2 * board, low, high, q.in_vc, out);
+            out.add_run(to.port, to.count, q.in_vc);
             return;
         }
         if (line.splits_boards) {
-            at_split_line(line, index, board, low, high, q.in_vc, out);
+            at_split_line(line, index, board, at, n - 1 - at, q.in_vc, out);
             return;
         }
         const std::uint32_t leaf = leaf_of(board, 0);
         if (index == leaf) {
-            add_sides(2 * board % half_, low, high, q.in_vc, out);
+            out.add_run(to.port % half_, to.count, q.in_vc);
         } else if (index < line.leaves) {
             out.add_run(half_, half_, q.in_vc);
         } else {
@@ -320,18 +357,22 @@ class HammingMeshRouting {
         out.add_run(leaf * per_leaf, (half_ - spine + line.spines - 1) / line.spines, vc);
     }
 
-    static void add_sides(std::uint32_t port, std::uint32_t low, std::uint32_t high, std::uint32_t vc,
-                          Candidates &out) {
-        if (low <= high) out.add(port, vc);
-        if (high <= low) out.add(port + 1, vc);
+    [[nodiscard]] const Line &line(LinePlace place) const { return place.is_row ? row_ : column_; }
+
+    /// For place `at` on a board of `n` in the direction of the line.
+    static Sides sides(std::uint32_t board, std::uint32_t at, std::uint32_t n) {
+        const std::uint32_t low = at, high = n - 1 - at; // distance from the W or N edge, and from the E or S edge
+        return {static_cast<std::uint16_t>(2 * board + (low <= high ? 0 : 1)),
+                static_cast<std::uint16_t>(low == high ? 2 : 1)};
     }
 
-    std::uint32_t a_, b_, x_, y_, half_;
+    std::uint32_t a_, b_, inside_, x_, y_, half_;
     Line row_, column_;
     std::uint32_t first_row_router_ = 0;
-    std::vector<Place> places_;          // [accelerators]
-    std::vector<LinePlace> line_places_; // [line routers]
-    std::vector<Choice> choices_;        // [relations, places, places]
+    std::vector<Place> places_;                   // [accelerators]
+    std::vector<Sides> row_sides_, column_sides_; // [accelerators]
+    std::vector<LinePlace> line_places_;          // [line routers]
+    std::vector<Choice> choices_;                 // [relations, places, places]
 };
 
 } // namespace hxmesh
