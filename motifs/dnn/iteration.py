@@ -35,6 +35,14 @@ computation and add 10 ns to each look. One look for each message is the least t
 
 LOOK_PS = 10_000
 
+PROTOCOLS = ("eager", "rendezvous")
+"""How messages go from stage to stage.
+
+rendezvous: as an MPI library sends long messages that nothing but its own calls advances. The data follow
+when the receiver, no longer computing, has asked for them. Groups of a collective operation enter it
+together, so that it makes no difference to them.
+"""
+
 PARAMETERS = (
     Parameter("algorithm", "choice", "algorithm of allreduces", default="ring", choices=ALGORITHMS),
     Parameter(
@@ -89,6 +97,13 @@ PARAMETERS = (
         default="offloaded",
         choices=PROGRESS,
     ),
+    Parameter(
+        "protocol",
+        "choice",
+        "messages between stages: sent at once, or when the receiver no longer computes and asks for them",
+        default="eager",
+        choices=PROTOCOLS,
+    ),
     Parameter("planes", "integer", "planes that share every message; one is simulated", default=1, minimum=1),
     Parameter(
         "hidden",
@@ -131,6 +146,7 @@ def build_iteration(
     reduce_fs_per_byte: int = REDUCE_FS_PER_BYTE,
     header_bytes: int = 0,
     progress: str = "offloaded",
+    protocol: str = "eager",
     planes: int = 1,
     hidden: int = 0,
     trace: Sequence[int] | None = None,
@@ -141,7 +157,7 @@ def build_iteration(
         :class:`motifs.dnn.collectives.Rules`.
     order, layout, grid: see :func:`motifs.dnn.placement.place`.
     header_bytes: added to each message.
-    progress: see :data:`PROGRESS`.
+    progress: see :data:`PROGRESS`. protocol: see :data:`PROTOCOLS`.
     planes: planes that share every message; one of them is simulated. The article's runs put all data on one.
     hidden: leave out the first so many overlapped collectives of the iteration, where computation is known to
         hide them: a schedule of 1024 ranks in two rings has 20 million operations for one allreduce.
@@ -167,10 +183,20 @@ def build_iteration(
         inside = len(trace) == 3 and all(0 <= at < length for at, length in zip(trace, shape, strict=True))
         require(inside, "trace", list(trace), f"three coordinates (d, p, o) below {list(shape)}")
         traced = int(placement.endpoint[tuple(trace)])
-    if progress not in PROGRESS:
-        raise unknown_name("progress", progress, PROGRESS)
+    for name, value, known in (("progress", progress, PROGRESS), ("protocol", protocol, PROTOCOLS)):
+        if value not in known:
+            raise unknown_name(name, value, known)
     program = Program(network.num_endpoints, traced)
-    writer = _Writer(workload, placement, rules, planes, hidden, progress == "processor", program)
+    writer = _Writer(
+        workload,
+        placement,
+        rules,
+        planes,
+        hidden,
+        progress == "processor",
+        protocol == "rendezvous",
+        program,
+    )
     streams = writer.one_allreduce_at_the_end() if traced is None else None
     if streams is not None:
         larger = streams.segment_bytes + header_bytes * streams.parts.astype(np.int64)
@@ -224,6 +250,7 @@ class _Writer:
         planes: int,
         hidden: int,
         on_processor: bool,
+        rendezvous: bool,
         program: Program,
     ) -> None:
         self.workload = workload
@@ -232,6 +259,7 @@ class _Writer:
         self.planes = planes
         self.hidden = hidden
         self.on_processor = on_processor
+        self.rendezvous = rendezvous
         self.program = program
         self.owed_ps = np.zeros(program.num_ranks, dtype=np.int64)
         """what overlapped allreduces have taken from the processor of each rank since its last computation"""
@@ -274,22 +302,24 @@ class _Writer:
     def _single_step(self) -> None:
         """Even stages forward, odd stages backward; then each sends to the other of its pair."""
         work = self.workload
-        pairs = []
-        for passes, first, to in ((work.forward, 0, 1), (work.backward, 1, 0)):
-            stages = slice(first, None, 2)
+        ranks = [self.placement.endpoint[:, first::2].reshape(-1) for first in (0, 1)]
+        free: list[Int64 | None] = [None, None]
+        for first, passes in enumerate((work.forward, work.backward)):
             for step in passes:
-                self._step(step, stages)
-            source = self.placement.endpoint[:, first::2].reshape(-1)
-            target = self.placement.endpoint[:, to::2].reshape(-1)
-            pairs.append((target, self._send(source, target, "activations" if first == 0 else "gradients")))
-        for target, receives in pairs:
-            self.program.keep_open(target, receives)
+                if step.op != "compute" and free[first] is None:
+                    free[first] = self.program.point(ranks[first])
+                self._step(step, slice(first, None, 2))
+        for first, label in enumerate(("activations", "gradients")):
+            to = 1 - first
+            receives, tells = self._send(ranks[first], ranks[to], label)
+            self._take(ranks[to], tells, free[to])
+            self.program.keep_open(ranks[to], receives)
 
     def _pipeline(self) -> None:
         """All stages go through their passes; a pass waits for what comes from the neighbour stage."""
         work = self.workload
         todo = [list(self._passes(stage)) for stage in range(work.p)]
-        arrived: dict[tuple[str, int, int], Int64] = {}
+        arrived: dict[tuple[str, int, int], tuple[Int64, Int64 | None]] = {}
         position = [0] * work.p
         moved = True
         while moved:
@@ -317,13 +347,19 @@ class _Writer:
             yield "backward", microbatch
 
     def _pass(
-        self, direction: str, stage: int, microbatch: int, arrived: dict[tuple[str, int, int], Int64]
+        self,
+        direction: str,
+        stage: int,
+        microbatch: int,
+        arrived: dict[tuple[str, int, int], tuple[Int64, Int64 | None]],
     ) -> None:
         work = self.workload
         own = self.placement.endpoint[:, stage].reshape(-1)
         source, target = (stage - 1, stage + 1) if direction == "forward" else (stage + 1, stage - 1)
         if 0 <= source < work.p:
-            self.program.wait(own, arrived.pop((direction, source, microbatch)))
+            receives, tells = arrived.pop((direction, source, microbatch))
+            self._take(own, tells)
+            self.program.wait(own, receives)
         for step in work.forward if direction == "forward" else work.backward:
             self._step(step, slice(stage, stage + 1))
         if 0 <= target < work.p:
@@ -333,8 +369,18 @@ class _Writer:
 
     # -- one step --------------------------------------------------------------------------------------------
 
-    def _send(self, source: Int64, target: Int64, label: str) -> Int64:
-        return self.program.message(source, target, self._share(self.workload.stage_bytes), label)
+    def _send(self, source: Int64, target: Int64, label: str) -> tuple[Int64, Int64 | None]:
+        """Send from stage to stage: the receives, and by rendezvous the operations that ask for the data."""
+        size = self._share(self.workload.stage_bytes)
+        if not self.rendezvous:
+            return self.program.message(source, target, size, label), None
+        tells, learns = self.program.handshake(source, target)
+        return self.program.message(source, target, size, label, learns), tells
+
+    def _take(self, target: Int64, tells: Int64 | None, free: Int64 | None = None) -> None:
+        """By rendezvous, ask for a message from the point `free` on, by default the present one."""
+        if tells is not None:
+            self.program.after(tells, self.program.point(target) if free is None else free)
 
     def _share(self, size_bytes: int) -> int:
         """What the simulated plane carries: the largest of the planes' shares."""

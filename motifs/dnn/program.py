@@ -120,16 +120,38 @@ class Program:
         self._record(label, op, joined, begin, ends)
         self._leave(joined, ends, overlapped)
 
-    def message(self, source: Int64, target: Int64, size_bytes: int, label: str = "") -> Int64:
+    def handshake(self, source: Int64, target: Int64) -> tuple[Int64, Int64]:
+        """Let each target tell its source that it takes a message: the operations that tell, which wait for
+        nothing yet (see :meth:`after`), and those of the sources that learn it.
+        """
+        tells = self._add(target, OpKind.SEND, source, 0, self._tags)
+        learns = self._add(source, OpKind.RECV, target, 0, self._tags)
+        self._tags += 1
+        self._leave(target, tells, overlapped=True)
+        return tells, learns
+
+    def point(self, ranks: Int64) -> Int64:
+        """The operation after which the next one of each rank starts, -1 for none."""
+        return self._point[ranks].copy()
+
+    def after(self, ops: Int64, before: Int64) -> None:
+        """Let operations that are there already wait for others of the same ranks, -1 for none."""
+        self._after(ops, before)
+
+    def message(
+        self, source: Int64, target: Int64, size_bytes: int, label: str = "", ready: Int64 | None = None
+    ) -> Int64:
         """Send `size_bytes` from each source to its target, overlapped; return the receives' operations.
 
-        The receives are posted at the very start.
+        ready: operations of the sources that the sends wait for too. The receives are posted at the start.
         """
         before = self._point[source]
         sends = self._add(source, OpKind.SEND, target, size_bytes, self._tags)
         receives = self._add(target, OpKind.RECV, source, size_bytes, self._tags)
         self._tags += 1
         self._after(sends, before)
+        if ready is not None:
+            self._after(sends, ready)
         self._record(label or "send", "send", source, before, sends)
         self._leave(source, sends, overlapped=True)
         return receives

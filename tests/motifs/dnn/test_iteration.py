@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import engine
+import motifs
 from engine import NetworkParams
 from motifs import ArraySchedule, OpKind, StreamSchedule
 from motifs.dnn import Model, Step, Workload, build_iteration, computation_ps, compute_ps, volumes
@@ -312,3 +313,38 @@ def test_a_workload_larger_than_its_network() -> None:
 def test_grid_algorithms_need_a_grid() -> None:
     with pytest.raises(ConfigError, match="fill no grid"):
         build_iteration(small("dlrm"), FatTree.from_shape("4,4:4"), algorithm="bucket")
+
+
+@pytest.mark.parametrize("pipeline", ["single-step", "1f1b"])
+def test_by_rendezvous_data_wait_for_their_receiver(pipeline: str) -> None:
+    """The second stage computes longer than the first; what it gets meanwhile comes later."""
+    workload = Workload(
+        "two",
+        1,
+        2,
+        1,
+        forward=(Step("compute", time_ps=10 * US),),
+        backward=(Step("compute", time_ps=50 * US),),
+        pipeline=pipeline,  # type: ignore[arg-type]
+        microbatches=1 if pipeline == "single-step" else 2,
+        stage_bytes=200_000,
+    )
+    network = boards(16)
+    schedules = {
+        protocol: build_iteration(workload, network, protocol=protocol, grid=(1, 2)).schedule
+        for protocol in ("eager", "rendezvous")
+    }
+    for schedule in schedules.values():
+        schedule.check()
+    eager, late = (engine.run(network, schedule).simulated_time_ps for schedule in schedules.values())
+    one_message = engine.run(
+        network,
+        motifs.parse_goal("num_ranks 2\nrank 0 {\nsend 200000b to 1\n}\nrank 1 {\nrecv 200000b from 0\n}"),
+    ).simulated_time_ps
+    if pipeline == "single-step":
+        # Both directions at the end, each with a link of its own.
+        assert late == pytest.approx(50 * US + one_message, abs=US)
+        assert eager == pytest.approx(late, abs=US)
+    else:
+        # Of two microbatches the second one's activations come while the second stage runs backward.
+        assert late == pytest.approx(eager + one_message, abs=2 * US)
