@@ -10,15 +10,16 @@ CORES ?= 2
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 READY_DEV := $(VENV)/.ready-dev
-SOURCES := pyproject.toml CMakeLists.txt $(wildcard topologies/include/hxmesh/*.hpp topologies/src/*.cpp engine/src/*)
+SOURCES := pyproject.toml CMakeLists.txt $(wildcard topologies/include/hxmesh/*.hpp topologies/src/*.cpp engine/src/* allocation/src/*)
 # The commands run with the environment's own programs first, as after `source .venv/bin/activate`.
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: help setup table2 quick alltoall allreduce permutation dnn figures validate test slow lint types lock bench clean
+.PHONY: help setup table2 quick alltoall allreduce permutation dnn figures allocation validate test slow lint types lock bench clean
 
 help:
 	@sed -n 's/^#   //p' Makefile; \
 	echo 'make alltoall, allreduce, permutation   the sweeps of Figures 6, 7 and 8'; \
+	echo 'make allocation   how much of a shared machine can be used, and what neighbours cost'; \
 	echo 'make bench    speed and memory of the engine'; \
 	echo 'make lint types slow lock clean'
 
@@ -63,6 +64,11 @@ dnn: $(READY)
 	@hxmesh report results/dnn --show
 
 figures: alltoall allreduce permutation
+
+# Utilisation of shared machines against the published one, and jobs simulated together: results/allocation/.
+allocation: $(READY)
+	@hxmesh allocate study --processes $(CORES)
+	@hxmesh allocate interference --processes $(CORES)
 
 # One run at a time whatever CORES is: wall times are compared. VALIDATE=validate_64 is its smaller half.
 VALIDATE ?= validate

@@ -99,6 +99,60 @@ def differences(frame: pd.DataFrame) -> list[str]:
     return said
 
 
+def interference_summary(frame: pd.DataFrame) -> pd.DataFrame:
+    """Jobs of `workflow.interference.interference` by network, failed boards and traffic.
+
+    Times of a job together with the others over its time alone, and alone over on a machine of its own.
+    """
+    keys = ["network", "failed_boards", "traffic"]
+    return (
+        frame.groupby(keys, sort=False)
+        .agg(
+            placements=("placement", "nunique"),
+            jobs=("job", "size"),
+            together_mean=("together_over_alone", "mean"),
+            together_max=("together_over_alone", "max"),
+            own_machine_mean=("alone_over_own_machine", "mean"),
+            own_machine_max=("alone_over_own_machine", "max"),
+        )
+        .reset_index()
+    )
+
+
+def interference_figure(frame: pd.DataFrame, directory: Path) -> Picture:
+    """One dot a job: its time together with the others, over its time alone, by network."""
+    with _styled():
+        names = list(dict.fromkeys(frame["network"]))
+        figure = Figure(figsize=(9, 4.6), layout="constrained")
+        axes = figure.subplots()
+        kinds = [(failed, motif) for failed in (False, True) for motif in ("alltoall", "allreduce")]
+        for place, name in enumerate(names):
+            for i, (failed, motif) in enumerate(kinds):
+                part = frame[(frame["network"] == name) & (frame["motif"] == motif)]
+                values = part.loc[(part["failed_boards"] > 0) == failed, "together_over_alone"].to_numpy()
+                spread = np.linspace(-0.07, 0.07, len(values)) if len(values) > 1 else np.zeros(len(values))
+                axes.plot(
+                    place + (i - 1.5) * 0.2 + spread,
+                    np.sort(values),
+                    "v" if failed else "o",
+                    color=_COLOURS[5 if motif == "alltoall" else 6],
+                    markersize=4,
+                    alpha=0.7,
+                    markeredgewidth=0,
+                    label=f"{motif}{', with failed boards' if failed else ''}" if place == 0 else None,
+                )
+        axes.axhline(1, color="#333333", linewidth=0.8)
+        axes.set_xticks(range(len(names)), names)
+        axes.set_ylabel("time with neighbours / time alone")
+        figure.legend(loc="outside lower center", ncols=4, frameon=False)
+        caption = (
+            "What neighbours cost: the time of each job while all jobs of its machine run, over its time "
+            "alone at the same place. HxMesh: virtual sub-HxMeshes; torus: contiguous blocks; fat trees: "
+            "accelerators at random."
+        )
+        return _save(figure, directory, "interference", caption)
+
+
 def write_csv(frame: pd.DataFrame, path: Path) -> Path:
     """Write a table, whole or not at all."""
     return write(path, csv_text(frame))

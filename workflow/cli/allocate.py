@@ -150,6 +150,42 @@ def study(
         print(f"  {sentence}")
 
 
+@app.command(epilog="Example: `hxmesh allocate interference --out results/allocation`")
+def interference(
+    seeds: Annotated[int, typer.Option(min=1, help="Draws of jobs and failures for each scenario.")] = 1,
+    message: Annotated[str, typer.Option(help="Size of a message of an alltoall.")] = "16 KiB",
+    vector: Annotated[str, typer.Option(help="Size of the vector of an allreduce.")] = "8 MiB",
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the results.")] = RESULTS,
+    processes: Annotated[int | None, _PROCESSES] = None,
+) -> None:
+    """Simulate placed jobs together, each alone and each on a machine of its own (packet engine)."""
+    from analysis import allocation as results
+    from workflow import interference as jobs
+    from workflow.cli.display import console, table
+    from workflow.units import parse_bytes
+
+    message_bytes, vector_bytes = parse_bytes(message, "--message"), parse_bytes(vector, "--vector")
+    frame = jobs.interference(
+        jobs.scenarios(range(seeds)),
+        message_bytes=message_bytes,
+        vector_bytes=vector_bytes,
+        processes=processes,
+        progress=_Steps(1).next("jobs together and alone"),
+    )
+    summary = results.interference_summary(frame)
+    numbers = tuple(name for name in summary.columns if name not in ("network", "traffic"))
+    shown = table(
+        *(name.replace("_", " ") for name in summary.columns),
+        right=tuple(name.replace("_", " ") for name in numbers),
+    )
+    for row in summary.itertuples(index=False):
+        shown.add_row(*(f"{cell:.3f}" if isinstance(cell, float) else str(cell) for cell in row))
+    console().print(shown)
+    print(results.write_csv(frame, out / "interference.csv"))
+    print(results.write_csv(summary, out / "interference_summary.csv"))
+    print(results.interference_figure(frame, out).png)
+
+
 def _pair(option: str, text: str) -> tuple[int, int]:
     match = re.fullmatch(r"(\d+)x(\d+)", text)
     if match is None or "0" in (match[1], match[2]):
