@@ -89,16 +89,18 @@ def best_placement(
     solver.parameters.num_workers = workers
     solver.parameters.random_seed = seed
     status = solver.solve(model)
+    singles = [number for number, job in enumerate(jobs) if singles_fit and job == (1, 1)]
     places: list[SubMesh | None] = [None] * len(jobs)
+    bound = min(demand, boards.usable)
     if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        bound = min(bound, int(solver.best_objective_bound + 1e-6) + len(singles))
         for variable in variables:
             places[variable.number] = variable.place(solver)
     elif hint is not None:
-        places = list(hint.places)
-    singles = [number for number, job in enumerate(jobs) if singles_fit and job == (1, 1)]
-    bound = int(solver.best_objective_bound + 1e-6) + len(singles)
+        for variable in variables:
+            places[variable.number] = hint.places[variable.number]
     _place_singles(boards, places, singles)
-    return BestPlacement(Allocation(boards, tuple(jobs), tuple(places)), min(bound, demand, boards.usable))
+    return BestPlacement(Allocation(boards, tuple(jobs), tuple(places)), bound)
 
 
 class _Job:

@@ -197,6 +197,17 @@ def test_the_best_placement_is_better_than_greedy_where_that_can_be() -> None:
     assert best_placement(Boards(2, 2), [(3, 3)]).bound_boards == 0
 
 
+def test_a_solver_without_time_falls_back_to_the_hint() -> None:
+    rng = np.random.default_rng(5)
+    machine = Boards(16, 16, random_failures(16, 16, 40, rng))
+    jobs = draw_jobs(16, 16, machine.usable, rng)
+    by_greedy = allocate(machine, jobs, published_strategy(sort_jobs=False))
+    best = best_placement(machine, jobs, hint=by_greedy, limit_s=1e-6)
+    assert by_greedy.used <= best.allocation.used <= best.bound_boards <= machine.usable
+    with pytest.raises(ConfigError, match="limit_s is 0 but must be positive"):
+        best_placement(machine, jobs, limit_s=0)
+
+
 def test_failures_are_random_for_a_seed_and_distinct() -> None:
     first, second, other = (random_failures(16, 8, 40, np.random.default_rng(seed)) for seed in (1, 1, 2))
     assert first == second != other
