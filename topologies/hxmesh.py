@@ -120,7 +120,7 @@ class HxMesh(Topology):
         y: int,
         *,
         radix: int = 64,
-        failed_boards: Sequence[tuple[int, int]] = (),
+        failed_boards: Sequence[Sequence[int]] = (),
     ) -> None:
         for field, value in (("a", a), ("b", b), ("x", x), ("y", y)):
             require_integer(f"{field} of an HxMesh", value, 1)
@@ -188,7 +188,15 @@ class HxMesh(Topology):
         )
 
     @classmethod
-    def from_grid(cls, columns: int, rows: int, board: tuple[int, int], *, radix: int = 64) -> HxMesh:
+    def from_grid(
+        cls,
+        columns: int,
+        rows: int,
+        board: tuple[int, int],
+        *,
+        radix: int = 64,
+        failed_boards: Sequence[Sequence[int]] = (),
+    ) -> HxMesh:
         """An HxMesh of `columns` by `rows` accelerators cut into boards of (a, b).
 
         Raises ConfigError where the boards do not divide the grid.
@@ -199,7 +207,7 @@ class HxMesh(Topology):
             require_integer(f"{field} of the grid", length, 1)
             allowed = f"a multiple of {side}, the board's {field}"
             require(length % side == 0, f"{field} of the grid", length, allowed)
-        return cls(a, b, columns // a, rows // b, radix=radix)
+        return cls(a, b, columns // a, rows // b, radix=radix, failed_boards=failed_boards)
 
     @property
     def board(self) -> tuple[int, int]:
@@ -287,7 +295,7 @@ def _grid(works: Bool, a: int, b: int, x: int, y: int) -> Int32:
     return np.ascontiguousarray(number.reshape(y, x, b, a).transpose(0, 2, 1, 3)).reshape(b * y, a * x)
 
 
-def _check_failures(failed_boards: Sequence[tuple[int, int]], x: int, y: int) -> Int32:
+def _check_failures(failed_boards: Sequence[Sequence[int]], x: int, y: int) -> Int32:
     """Numbers of the failed boards, counted row by row, rising; ConfigError for what is not in the model."""
     numbers = set()
     for board in failed_boards:

@@ -193,6 +193,9 @@ class HxMeshTopology(OwnTopology):
     columns: Count | None = Field(None, description="accelerators along a row, in place of x")
     rows: Count | None = Field(None, description="accelerators along a column, in place of y")
     radix: Count = Field(64, description="ports of a switch")
+    failed_boards: list[list[int]] | None = Field(
+        None, description="[column, row] of each board that has failed, as a whole"
+    )
 
     @model_validator(mode="after")
     def _one_size(self) -> HxMeshTopology:
@@ -205,11 +208,13 @@ class HxMeshTopology(OwnTopology):
         return self
 
     def _network(self) -> Topology:
+        failed = self.failed_boards or ()
         if self.columns is not None and self.rows is not None:
-            return HxMesh.from_grid(self.columns, self.rows, (self.a, self.b), radix=self.radix)
+            size, board = (self.columns, self.rows), (self.a, self.b)
+            return HxMesh.from_grid(*size, board, radix=self.radix, failed_boards=failed)
         assert self.x is not None
         assert self.y is not None
-        return HxMesh(self.a, self.b, self.x, self.y, radix=self.radix)
+        return HxMesh(self.a, self.b, self.x, self.y, radix=self.radix, failed_boards=failed)
 
 
 class TorusTopology(OwnTopology):
