@@ -348,3 +348,28 @@ def test_by_rendezvous_data_wait_for_their_receiver(pipeline: str) -> None:
     else:
         # Of two microbatches the second one's activations come while the second stage runs backward.
         assert late == pytest.approx(eager + one_message, abs=2 * US)
+
+
+@pytest.mark.parametrize("algorithm", ["ring", "two-rings"])
+def test_what_computation_hides_makes_no_difference(algorithm: str) -> None:
+    def shorter(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+        return tuple(
+            dataclasses.replace(step, size_bytes=step.size_bytes // 1000, time_ps=step.time_ps // 100)
+            for step in steps
+        )
+
+    workload = small("resnet152")
+    workload = dataclasses.replace(
+        workload, d=16, forward=shorter(workload.forward), backward=shorter(workload.backward)
+    )
+    times = [
+        engine.run(
+            boards(16),
+            build_iteration(
+                workload, boards(16), algorithm=algorithm, hidden=hidden, progress="processor"
+            ).schedule,
+        ).simulated_time_ps
+        for hidden in (0, 9)
+    ]
+    assert times[0] > compute_ps(workload)
+    assert times[0] == pytest.approx(times[1], abs=100_000)
