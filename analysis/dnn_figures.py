@@ -7,7 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from analysis import networks
@@ -58,12 +60,16 @@ def cost_savings(saved: pd.DataFrame, directory: Path, stem: str) -> Picture:
             axes.set_xticks(range(len(workloads)), workloads)
             axes.set_title(networks.label(mesh))
             axes.grid(axis="x", visible=False)
-        grid[0].set_ylabel("cost saving at equal overhead")
-        handles = [Patch(color=colour(name, others), label=networks.label(name)) for name in others]
-        figure.legend(handles=handles, loc="outside lower center", ncols=min(6, len(handles)), frameon=False)
+        grid[0].set_ylabel("cost saving")
+        handles: list[Artist] = [
+            Patch(color=colour(name, others), label=networks.label(name)) for name in others
+        ]
+        if saved["published_saving"].notna().any():
+            handles.append(Line2D([], [], color="#333333", linewidth=1.4, label="published"))
+        figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
         caption = (
             "Cost savings: price of the other network over that of the HxMesh, times the ratio of their "
-            "communication overheads. Black ticks: published."
+            "communication overheads."
         )
         return _save(figure, directory, stem, caption)
 
