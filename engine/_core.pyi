@@ -31,6 +31,11 @@ class Engine:
         send_overhead_ps: int,
         recv_overhead_ps: int,
         match_overhead_ps: int,
+        nic_command_ps: int,
+        nic_send_latency_ps: int,
+        nic_recv_latency_ps: int,
+        message_header_bytes: int,
+        eager_limit_bytes: int,
         seed: int,
     ) -> None: ...
     def set_shift(

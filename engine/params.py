@@ -19,7 +19,8 @@ class NetworkParams(BaseModel):
     Defaults are those of the HammingMesh study (SST 11.1.0 with its published artifact, Zenodo
     10.5281/zenodo.6462395): packets of 8 KiB, flits of 256 B, 40 ns links, 20 ns into and out of a router,
     32 MB of input and of output buffer per port and virtual channel, crossbar ports of 3200 Gb/s, four send
-    machines per NIC, software delays of 1 ns.
+    machines per NIC, software delays of 1 ns; where the study set nothing, what Firefly does
+    (measured on SST 16.0).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -60,6 +61,36 @@ class NetworkParams(BaseModel):
         ge=0,
         description="Processor time for each posted receive that an arrived message is compared with until "
         "its own is found (matchDelay_ns of Firefly, ctrlMsgMemory.h).",
+    )
+    nic_command_ps: int = Field(
+        2_000,
+        ge=0,
+        description="Posted receives and sends are commands to the NIC; command number n, counted from the "
+        "start, reaches it no sooner than n times this (latPerSend_ns of Firefly, virtNic.cc).",
+    )
+    nic_send_latency_ps: int = Field(
+        2_000,
+        ge=0,
+        description="From the command of a send to the message's first packet (Firefly: 1 ns of link and "
+        "txDelay_ns, nicSendMachine.cc).",
+    )
+    nic_recv_latency_ps: int = Field(
+        2_000,
+        ge=0,
+        description="From a message's last packet to its matching (Firefly: rxMatchDelay_ns, "
+        "nicMsgStream.cc, and 1 ns of link).",
+    )
+    message_header_bytes: int = Field(
+        45,
+        ge=0,
+        description="Header in front of a message's payload (Firefly: 1 + 12 + 32 bytes, nic.h and "
+        "ctrlMsgCommReq.h); a message that fills its packets gets one more for it.",
+    )
+    eager_limit_bytes: int = Field(
+        2**31,
+        ge=0,
+        description="The send of a smaller message is complete when the processor is done with it, that of "
+        "another one when its last packet has left (shortMsgLength of Firefly: 2 GiB in the study).",
     )
     bandwidth_bps: dict[str, int] = Field(
         default_factory=dict,

@@ -108,7 +108,7 @@ def count_packets(schedule: Schedule, params: NetworkParams) -> int:
     """Packets that `schedule` sends; a message of no bytes is one packet."""
 
     def packets(size_bytes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        return np.maximum(1, -(-size_bytes // params.packet_bytes))
+        return np.maximum(1, -(-(size_bytes + params.message_header_bytes) // params.packet_bytes))
 
     if isinstance(schedule, ShiftSchedule):
         each = int(packets(np.array([schedule.message_bytes], dtype=np.int64))[0])
@@ -182,6 +182,11 @@ def _engine(topology: Topology, params: NetworkParams, seed: int) -> _core.Engin
         send_overhead_ps=params.send_overhead_ps,
         recv_overhead_ps=params.recv_overhead_ps,
         match_overhead_ps=params.match_overhead_ps,
+        nic_command_ps=params.nic_command_ps,
+        nic_send_latency_ps=params.nic_send_latency_ps,
+        nic_recv_latency_ps=params.nic_recv_latency_ps,
+        message_header_bytes=params.message_header_bytes,
+        eager_limit_bytes=params.eager_limit_bytes,
         seed=seed % 2**64,
     )
 

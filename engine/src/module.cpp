@@ -34,7 +34,7 @@ class Engine {
         : spec_(spec), wiring_(std::move(wiring)), parameters_(std::move(parameters)) {}
 
     void set_shift(std::uint32_t ranks, std::int64_t bytes, const Array<std::int32_t> &shifts, std::uint32_t window) {
-        workload_ = std::make_unique<ShiftWorkload>(ranks, bytes, copy(shifts), window, parameters_.overheads);
+        workload_ = std::make_unique<ShiftWorkload>(ranks, bytes, copy(shifts), window, parameters_.costs);
     }
 
     void set_streams(std::uint32_t ranks, std::uint32_t streams, std::uint32_t segments,
@@ -45,7 +45,7 @@ class Engine {
         StreamWorkload::Segments d{copy(send_peer),   copy(recv_peer),          copy(steps),      copy(parts),
                                    copy(first_block), copy(reduce_fs_per_byte), copy(total_bytes)};
         workload_ =
-            std::make_unique<StreamWorkload>(ranks, streams, segments, std::move(d), lockstep, parameters_.overheads);
+            std::make_unique<StreamWorkload>(ranks, streams, segments, std::move(d), lockstep, parameters_.costs);
     }
 
     void set_graph(std::uint32_t ranks, const Array<std::int64_t> &op_offset, const Array<std::uint8_t> &kind,
@@ -54,7 +54,7 @@ class Engine {
                    const Array<std::int64_t> &match) {
         GraphWorkload::Graph g{copy(op_offset),  copy(kind), copy(peer), copy(value),
                                copy(dep_offset), copy(dep),  copy(match)};
-        workload_ = std::make_unique<GraphWorkload>(ranks, std::move(g), parameters_.overheads);
+        workload_ = std::make_unique<GraphWorkload>(ranks, std::move(g), parameters_.costs);
     }
 
     /// Throws std::invalid_argument for parameters the network cannot run with.
@@ -135,7 +135,9 @@ NB_MODULE(_core, m) {
                std::vector<std::int64_t> latency_ps, std::int64_t router_input_latency_ps,
                std::int64_t router_output_latency_ps, std::int64_t crossbar_bps, std::int64_t input_buffer_bytes,
                std::int64_t output_buffer_bytes, std::int32_t send_machines, std::int64_t send_overhead_ps,
-               std::int64_t recv_overhead_ps, std::int64_t match_overhead_ps, std::uint64_t seed) {
+               std::int64_t recv_overhead_ps, std::int64_t match_overhead_ps, std::int64_t nic_command_ps,
+               std::int64_t nic_send_latency_ps, std::int64_t nic_recv_latency_ps, std::int64_t message_header_bytes,
+               std::int64_t eager_limit_bytes, std::uint64_t seed) {
                 new (self) Engine(
                     {std::move(family), std::move(routing_params), std::move(routing_tables)},
                     {copy(port_offset), copy(port_peer), copy(port_kind), copy(endpoint_router), copy(endpoint_port)},
@@ -149,14 +151,16 @@ NB_MODULE(_core, m) {
                      input_buffer_bytes,
                      output_buffer_bytes,
                      send_machines,
-                     {send_overhead_ps, recv_overhead_ps, match_overhead_ps},
+                     {send_overhead_ps, recv_overhead_ps, match_overhead_ps, nic_command_ps, nic_send_latency_ps,
+                      nic_recv_latency_ps, message_header_bytes, eager_limit_bytes},
                      seed});
             },
             nb::kw_only(), "family"_a, "routing_params"_a, "routing_tables"_a, "port_offset"_a, "port_peer"_a,
             "port_kind"_a, "endpoint_router"_a, "endpoint_port"_a, "packet_bytes"_a, "flit_bytes"_a, "bandwidth_bps"_a,
             "latency_ps"_a, "router_input_latency_ps"_a, "router_output_latency_ps"_a, "crossbar_bps"_a,
             "input_buffer_bytes"_a, "output_buffer_bytes"_a, "send_machines"_a, "send_overhead_ps"_a,
-            "recv_overhead_ps"_a, "match_overhead_ps"_a, "seed"_a)
+            "recv_overhead_ps"_a, "match_overhead_ps"_a, "nic_command_ps"_a, "nic_send_latency_ps"_a,
+            "nic_recv_latency_ps"_a, "message_header_bytes"_a, "eager_limit_bytes"_a, "seed"_a)
         .def("set_shift", &Engine::set_shift, nb::kw_only(), "ranks"_a, "message_bytes"_a, "shifts"_a, "window"_a)
         .def("set_streams", &Engine::set_streams, nb::kw_only(), "ranks"_a, "streams"_a, "segments"_a, "send_peer"_a,
              "recv_peer"_a, "steps"_a, "total_bytes"_a, "parts"_a, "first_block"_a, "reduce_fs_per_byte"_a,

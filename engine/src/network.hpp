@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "calendar.hpp"
+#include "hxmesh/endpoint.hpp"
 
 namespace hxmesh::engine {
 
@@ -16,14 +17,6 @@ struct Wiring {
     std::vector<std::uint8_t> port_kind;       // [ports]
     std::vector<std::int32_t> endpoint_router; // [endpoints]
     std::vector<std::int32_t> endpoint_port;   // [endpoints]
-};
-
-/// What messages cost the processor of a rank, which does one thing at a time.
-struct Overheads {
-    TimePs send_ps = 0;  // to start a send
-    TimePs recv_ps = 0;  // to post a receive
-    TimePs match_ps = 0; // for each posted receive looked at until an arrived message finds its own
-    [[nodiscard]] bool none() const { return send_ps == 0 && recv_ps == 0 && match_ps == 0; }
 };
 
 /// Resolved parameters; engine.NetworkParams documents them.
@@ -38,7 +31,7 @@ struct Parameters {
     std::int64_t input_buffer_bytes = 0;  // of each port and virtual channel
     std::int64_t output_buffer_bytes = 0; // of each port and virtual channel
     std::int32_t send_machines = 1;
-    Overheads overheads;
+    EndpointCosts costs;
     std::uint64_t seed = 0; // of what a routing function draws
 };
 

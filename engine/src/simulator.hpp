@@ -112,7 +112,10 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
                 deliver(event.message);
                 break;
             case EventKind::kTimer:
-                workload_->on_timer(event.target, event.message, *this);
+                if (event.target == kNone)
+                    enqueue(event.message);
+                else
+                    workload_->on_timer(event.target, event.message, *this);
                 break;
             }
             if (events_ == next_tick) {
@@ -161,6 +164,10 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         std::uint32_t base = 0;      // first port of the router
         std::uint8_t crossed_vc = 0; // of the last packet that waited for the crossbar
     };
+    struct QueueLength {
+        std::int32_t flits = 0;
+        std::int32_t fresh_flits = 0; // of them, those that came at time fresh_at_
+    };
     enum class InputState : std::uint8_t { kFlowing, kWaitsForOutput, kWaitsForCrossbar };
     struct alignas(64) InputPort {
         TimePs crossbar_free = 0;
@@ -184,18 +191,20 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         std::uint32_t src_rank, dst_rank;
         std::uint32_t src_endpoint, dst_endpoint;
         std::uint32_t to_inject, to_deliver;
-        std::uint32_t last_flits;
-        std::uint32_t open_ends; // injection and delivery not yet reported
+        std::uint16_t last_flits;
+        std::uint16_t open_ends; // injection and delivery not yet reported
+        std::uint32_t next;      // in a NIC's list of pending messages, or of free slots
         std::int64_t bytes;
         std::uint32_t tag_a, tag_b;
-        std::uint32_t next; // in a NIC's list of pending messages, or of free slots
     };
-    struct alignas(32) Nic {
+    struct alignas(64) Nic {
         std::uint32_t first_pending = kNone, last_pending = kNone;
         std::uint32_t active = 0; // messages being sent
         std::uint32_t turn = 0;
         std::uint32_t rank = kNone;
         bool asking = false;
+        SendOrder order;
+        std::int64_t untold_bytes = 0; // of messages that the workload will send when asked
     };
 
     // ---- construction ------------------------------------------------------------------------------------------
@@ -268,7 +277,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         for (std::uint32_t r = 0; r < endpoint_of_.size(); ++r)
             nics_[endpoint_of_[r]].rank = r;
         missing_flits_.resize(all);
-        queued_flits_.resize(std::size_t{num_ports_} * kQueues);
+        lengths_.resize(std::size_t{num_ports_} * kQueues);
         calendar_.set_window_shift(window_shift());
     }
 
@@ -446,6 +455,9 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     }
 
     /// Free and queued flits of the output queues of one router: all that adaptive routing sees.
+    ///
+    /// What came at this very time is not seen: Merlin routes a packet as it arrives or becomes the head of its queue,
+    /// and moves it at the next tick of the crossbar, so that those of one time see the same (portControl.cc).
     struct RoomLeft {
         const Simulator &sim;
         std::uint32_t base;
@@ -453,7 +465,8 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
             return sim.output_flits_ - queued(port, vc);
         }
         [[nodiscard]] std::int32_t queued(std::uint32_t port, std::uint32_t vc) const {
-            return sim.queued_flits_[(base + port) * kQueues + vc];
+            const QueueLength &queue = sim.lengths_[(base + port) * kQueues + vc];
+            return sim.fresh_at_ == sim.now_ ? queue.flits - queue.fresh_flits : queue.flits;
         }
         [[nodiscard]] std::int32_t capacity() const { return sim.output_flits_; }
     };
@@ -461,7 +474,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     [[nodiscard]] HXMESH_INLINE bool may_cross(std::uint32_t in_port, std::uint32_t out, Packet packet) const {
         const OutputPort &port = ports_[out / kQueues];
         const std::uint32_t vc = out % kQueues;
-        if (port.first_waiter[vc] != kNobody || queued_flits_[out] + flits(packet) > output_flits_) return false;
+        if (port.first_waiter[vc] != kNobody || lengths_[out].flits + flits(packet) > output_flits_) return false;
         return p_.crossbar_bps == 0 || (inputs_[in_port].crossbar_free <= now_ && port.crossbar_free <= now_);
     }
 
@@ -485,7 +498,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
             next_waiter(base, port.last_waiter[out_vc]) = self;
         port.last_waiter[out_vc] = self;
         in.next_waiter[in_vc] = kNobody;
-        if (p_.crossbar_bps != 0 && queued_flits_[out] + flits(packet) <= output_flits_)
+        if (p_.crossbar_bps != 0 && lengths_[out].flits + flits(packet) <= output_flits_)
             wake_at_crossbar(out / kQueues);
     }
 
@@ -515,13 +528,27 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
             transmit(out_port, port, vc, packet);
             return;
         }
-        queued_flits_[out] += flits(packet);
+        lengthen(out, flits(packet));
         port.queue[vc].push(pool_, packet);
         port.filled = static_cast<std::uint8_t>(port.filled | 1u << vc);
         if (!idle && !port.free_pending) {
             port.free_pending = true;
             port.often_waited_for = true;
             calendar_.push(port.busy_until, EventKind::kPortFree, 0, out_port, 0, 0);
+        }
+    }
+
+    HXMESH_INLINE void lengthen(std::uint32_t out, std::int32_t n) {
+        lengths_[out].flits += n;
+        if constexpr (Routing::kAdaptive) {
+            if (fresh_at_ != now_) {
+                fresh_at_ = now_;
+                for (const std::uint32_t queue : lengthened_)
+                    lengths_[queue].fresh_flits = 0;
+                lengthened_.clear();
+            }
+            lengths_[out].fresh_flits += n;
+            lengthened_.push_back(out);
         }
     }
 
@@ -559,7 +586,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
             calendar_.push(now_ + l.latency, EventKind::kArrive, vc, target, packet.message, packet.header);
         } else if (is_last_delivery(packet.message)) {
             // The other packets of a message have no consequences, and need no event.
-            calendar_.push(now_ + l.latency, EventKind::kDeliver, 0, 0, packet.message, 0);
+            calendar_.push(now_ + l.latency + p_.costs.nic_recv_ps, EventKind::kDeliver, 0, 0, packet.message, 0);
         }
         return l.serialisation_ps[static_cast<std::size_t>(flits(packet))];
     }
@@ -578,7 +605,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
             const Packet packet = port.queue[vc].front(pool_);
             if (port.credits[vc] < flits(packet)) continue;
             port.queue[vc].pop(pool_);
-            queued_flits_[out_port * kQueues + vc] -= flits(packet);
+            lengths_[out_port * kQueues + vc].flits -= flits(packet);
             if (port.queue[vc].empty()) port.filled = static_cast<std::uint8_t>(port.filled & ~(1u << vc));
             transmit(out_port, port, vc, packet);
             if (port.first_waiter[vc] != kNobody) admit(out_port, vc);
@@ -595,7 +622,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
             const std::uint32_t in_port = base + first / kQueues, in_vc = first % kQueues;
             InputPort &in = inputs_[in_port];
             const Packet packet = in.queue[in_vc].front(pool_);
-            if (queued_flits_[out_port * kQueues + vc] + flits(packet) > output_flits_) return;
+            if (lengths_[out_port * kQueues + vc].flits + flits(packet) > output_flits_) return;
             if (p_.crossbar_bps != 0 && port.crossbar_free > now_) {
                 wake_at_crossbar(out_port);
                 return;
@@ -721,6 +748,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         std::uint32_t ended = 0;
         if (--m.to_inject == 0) {
             ended = id + 1;
+            nic.order.backlog_bytes -= m.bytes + p_.costs.header_bytes;
             // The machines behind move up: they keep their order, and the turn passes to the next one.
             for (std::uint32_t i = nic.turn + 1; i < nic.active; ++i)
                 machines[i - 1] = machines[i];
@@ -734,13 +762,15 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     }
 
     void fill_machines(std::uint32_t endpoint, Nic &nic) {
-        const auto limit = static_cast<std::uint32_t>(p_.send_machines);
-        std::uint32_t *machines = &machines_[std::size_t{endpoint} * limit];
-        while (nic.active < limit) {
+        const auto all = static_cast<std::uint32_t>(p_.send_machines);
+        std::uint32_t *machines = &machines_[std::size_t{endpoint} * all];
+        while (nic.active < all) {
+            if (nic.active != 0 && nic.active >= nic.order.at_a_time(p_.output_buffer_bytes - nic.untold_bytes, all))
+                return;
             if (nic.first_pending == kNone) {
                 if (nic.rank == kNone || nic.asking) return;
                 nic.asking = true;
-                workload_->refill(nic.rank, *this);
+                nic.untold_bytes = workload_->refill(nic.rank, *this);
                 nic.asking = false;
                 if (nic.first_pending == kNone) return;
             }
@@ -782,8 +812,8 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
 
     [[nodiscard]] TimePs now() const override { return now_; }
 
-    void send(std::uint32_t src, std::uint32_t dst, std::int64_t bytes, std::uint32_t tag_a,
-              std::uint32_t tag_b) override {
+    void send(std::uint32_t src, std::uint32_t dst, std::int64_t bytes, std::uint32_t tag_a, std::uint32_t tag_b,
+              TimePs at) override {
         std::uint32_t id = free_message_;
         if (id == kNone) {
             id = static_cast<std::uint32_t>(messages_.size());
@@ -791,19 +821,30 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         } else {
             free_message_ = messages_[id].next;
         }
-        const std::int64_t packets = std::max<std::int64_t>(1, (bytes + p_.packet_bytes - 1) / p_.packet_bytes);
-        const auto last = static_cast<std::uint32_t>(flits(bytes - (packets - 1) * p_.packet_bytes));
+        const std::int64_t whole = bytes + p_.costs.header_bytes;
+        const std::int64_t packets = std::max<std::int64_t>(1, (whole + p_.packet_bytes - 1) / p_.packet_bytes);
+        const auto last = static_cast<std::uint16_t>(flits(whole - (packets - 1) * p_.packet_bytes));
         const auto count = static_cast<std::uint32_t>(packets);
-        messages_[id] = {src,   dst,  endpoint_of_[src], endpoint_of_[dst], count, count, last, 2, bytes, tag_a,
-                         tag_b, kNone};
+        messages_[id] = {src,   dst,  endpoint_of_[src], endpoint_of_[dst], count, count, last, 2, kNone, bytes,
+                         tag_a, tag_b};
         ++messages_sent_;
-        Nic &nic = nics_[endpoint_of_[src]];
+        if (at > now_)
+            timer(at - now_, kNone, id);
+        else
+            enqueue(id);
+    }
+
+    /// A message has reached its NIC.
+    void enqueue(std::uint32_t id) {
+        Message &m = messages_[id];
+        Nic &nic = nics_[m.src_endpoint];
+        nic.order.backlog_bytes += m.bytes + p_.costs.header_bytes;
         if (nic.first_pending == kNone)
             nic.first_pending = id;
         else
             messages_[nic.last_pending].next = id;
         nic.last_pending = id;
-        if (!nic.asking) feed(endpoint_of_[src]);
+        if (!nic.asking) feed(m.src_endpoint);
     }
 
     void timer(TimePs delay, std::uint32_t target, std::uint32_t value) override {
@@ -879,7 +920,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         for (const InputPort &port : inputs_)
             for (const PacketQueue &q : port.queue)
                 if (!q.empty()) throw std::logic_error("a packet is left in an input queue");
-        if (std::any_of(queued_flits_.begin(), queued_flits_.end(), [](std::int32_t n) { return n != 0; }))
+        if (std::any_of(lengths_.begin(), lengths_.end(), [](const QueueLength &n) { return n.flits != 0; }))
             throw std::logic_error("an output queue's length is not what is in it");
         for (const OutputPort &port : ports_) {
             for (std::uint32_t v = 0; v < kVcs; ++v) {
@@ -943,7 +984,9 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     PageVector<OutputPort> ports_;      // router ports, then one NIC port per endpoint
     PageVector<InputPort> inputs_;      // router ports
     // [router ports * channels] what adaptive routing compares: apart, so that a router's are in few cache lines.
-    PageVector<std::int32_t> queued_flits_;
+    PageVector<QueueLength> lengths_;
+    TimePs fresh_at_ = -1;                  // what QueueLength::fresh_flits are about
+    std::vector<std::uint32_t> lengthened_; // output queues with any
     std::vector<Link> links_;
     std::vector<std::uint64_t> missing_flits_; // [all ports] by which packets were shorter than the largest
     std::vector<TimePs> crossbar_ps_;          // [flits]

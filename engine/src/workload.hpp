@@ -18,9 +18,9 @@ class Services {
   public:
     virtual ~Services() = default;
     [[nodiscard]] virtual TimePs now() const = 0;
-    /// Queues a message at its source's NIC; `tag_a`, `tag_b` come back with it.
+    /// Queues a message at its source's NIC at time `at`; `tag_a`, `tag_b` come back with it.
     virtual void send(std::uint32_t src_rank, std::uint32_t dst_rank, std::int64_t bytes, std::uint32_t tag_a,
-                      std::uint32_t tag_b) = 0;
+                      std::uint32_t tag_b, TimePs at) = 0;
     /// Calls Workload::on_timer(target, value) `delay` from now.
     virtual void timer(TimePs delay, std::uint32_t target, std::uint32_t value) = 0;
     /// Lets an idle NIC ask for its next message.
@@ -46,7 +46,8 @@ class Workload {
     virtual ~Workload() = default;
     virtual void start(Services &services) = 0;
     /// The NIC of `rank` has room for another message: send one if there is one (only asked of lazy workloads).
-    virtual void refill(std::uint32_t /*rank*/, Services & /*services*/) {}
+    /// Returns the bytes of those that it has not been told of.
+    virtual std::int64_t refill(std::uint32_t /*rank*/, Services & /*services*/) { return 0; }
     /// The last packet of a message has left its source.
     virtual void on_injected(const MessageInfo &message, Services &services) = 0;
     /// The last packet of a message has reached its destination.
@@ -66,30 +67,25 @@ class Workload {
     void finish(std::uint32_t rank, TimePs now) { records[rank].end_ps = std::max(records[rank].end_ps, now); }
 };
 
-/// A rank's processor: what it is asked to do waits for what it was asked before.
-struct Processor {
-    TimePs free = 0;
-    /// When something that takes `cost` and is asked for at `now` is done.
-    TimePs work(TimePs now, TimePs cost) { return free = std::max(free, now) + cost; }
-};
-
 /// Alltoall by shifts: every rank posts its receives, then sends to rank + shift for each shift in turn.
 class ShiftWorkload final : public Workload {
   public:
     ShiftWorkload(std::uint32_t ranks, std::int64_t message_bytes, std::vector<std::int32_t> shifts,
-                  std::uint32_t window, Overheads overheads)
+                  std::uint32_t window, EndpointCosts costs)
         : Workload(ranks),
           bytes_(message_bytes),
           shifts_(std::move(shifts)),
           window_(window),
-          overheads_(overheads),
+          costs_(costs),
           state_(ranks),
           words_((shifts_.size() + 63) / 64) {
         const auto n = static_cast<TimePs>(shifts_.size());
-        posted_ = overheads_.recv_ps * n;
-        for (State &s : state_)
-            s.processor.free = posted_ + (window_ == 0 ? overheads_.send_ps * n : 0);
-        if (overheads_.match_ps == 0) return;
+        posted_ = costs_.recv_ps * n;
+        for (State &s : state_) {
+            s.processor.free_ps = posted_ + (window_ == 0 ? costs_.send_ps * n : 0);
+            s.commands.post_receives(n);
+        }
+        if (costs_.match_ps == 0) return;
         open_.assign(words_ * ranks, ~std::uint64_t{0});
     }
 
@@ -100,39 +96,43 @@ class ShiftWorkload final : public Workload {
             if (window_ == 0)
                 services.wake(r);
             else
-                for (std::uint32_t i = 0; i < std::min<std::size_t>(window_, shifts_.size()); ++i)
+                // Eager ones bring on the others.
+                for (std::uint32_t i = 0; i < window_ && state_[r].begun < shifts_.size(); ++i)
                     begin(r, services);
         }
     }
     /// Without a window all sends start as soon as the processor gets to them: the NIC asks for them one by one, so
     /// that they need no memory while they wait.
-    void refill(std::uint32_t rank, Services &services) override {
+    std::int64_t refill(std::uint32_t rank, Services &services) override {
         State &s = state_[rank];
-        if (window_ != 0 || s.issued == shifts_.size()) return;
-        const TimePs ready = posted_ + overheads_.send_ps * (static_cast<TimePs>(s.issued) + 1);
+        if (window_ != 0 || s.issued == shifts_.size()) return 0;
+        const TimePs processed = posted_ + costs_.send_ps * (static_cast<TimePs>(s.issued) + 1);
+        const TimePs ready = NicCommands::at(s.commands.count, processed, costs_);
         if (ready <= services.now()) {
-            issue(rank, services);
+            ++s.commands.count;
+            issue(rank, services.now(), services);
         } else if (!s.asleep) {
             s.asleep = true;
             services.timer(ready - services.now(), rank, 0);
         }
+        return static_cast<std::int64_t>(shifts_.size() - s.issued) * (bytes_ + costs_.header_bytes);
     }
     void on_injected(const MessageInfo &m, Services &services) override {
         State &s = state_[m.src_rank];
         ++s.injected;
         records[m.src_rank].bytes_sent += m.bytes;
         finish(m.src_rank, services.now());
-        if (window_ != 0 && s.begun < shifts_.size()) begin(m.src_rank, services);
+        if (window_ != 0 && !is_eager() && s.begun < shifts_.size()) begin(m.src_rank, services);
     }
     void on_delivered(const MessageInfo &m, Services &services) override {
         State &s = state_[m.dst_rank];
         ++s.received;
         records[m.dst_rank].bytes_received += m.bytes;
-        finish(m.dst_rank, s.processor.work(services.now(), overheads_.match_ps * looked_at(m.dst_rank, m.tag_a)));
+        finish(m.dst_rank, s.processor.work(services.now(), costs_.match_ps * looked_at(m.dst_rank, m.tag_a)));
     }
     void on_timer(std::uint32_t rank, std::uint32_t, Services &services) override {
         if (window_ != 0) {
-            issue(rank, services);
+            hand_over(rank, services);
             return;
         }
         state_[rank].asleep = false;
@@ -156,24 +156,32 @@ class ShiftWorkload final : public Workload {
         std::uint32_t begun = 0, issued = 0, injected = 0, received = 0;
         bool asleep = false;
         Processor processor;
+        NicCommands commands;
     };
 
     /// With a window: a send whose turn has come costs the processor first.
     void begin(std::uint32_t rank, Services &services) {
         State &s = state_[rank];
         ++s.begun;
-        const TimePs ready = s.processor.work(services.now(), overheads_.send_ps);
+        const TimePs ready = s.processor.work(services.now(), costs_.send_ps);
         if (ready == services.now())
-            issue(rank, services);
+            hand_over(rank, services);
         else
             services.timer(ready - services.now(), rank, 0);
     }
-    void issue(std::uint32_t rank, Services &services) {
+    /// The processor is done with a send. An eager one is complete, and the next one's turn comes.
+    void hand_over(std::uint32_t rank, Services &services) {
+        State &s = state_[rank];
+        issue(rank, s.commands.send(services.now(), costs_), services);
+        if (is_eager() && s.begun < shifts_.size()) begin(rank, services);
+    }
+    [[nodiscard]] bool is_eager() const { return costs_.is_eager(bytes_); }
+    void issue(std::uint32_t rank, TimePs at, Services &services) {
         const auto p = static_cast<std::uint32_t>(state_.size());
         const std::uint32_t which = state_[rank].issued++;
         std::uint32_t dst = rank + static_cast<std::uint32_t>(shifts_[which]);
         if (dst >= p) dst -= p;
-        services.send(rank, dst, bytes_, which, 0);
+        services.send(rank, dst, bytes_, which, 0, at);
     }
 
     /// Receives that are still open up to the one of shift `which`, which is then closed.
@@ -192,7 +200,7 @@ class ShiftWorkload final : public Workload {
     std::int64_t bytes_;
     std::vector<std::int32_t> shifts_;
     std::uint32_t window_;
-    Overheads overheads_;
+    EndpointCosts costs_;
     TimePs posted_ = 0;
     std::vector<State> state_;
     std::size_t words_;
@@ -208,13 +216,13 @@ class StreamWorkload final : public Workload {
     };
 
     StreamWorkload(std::uint32_t ranks, std::uint32_t streams, std::uint32_t segments, Segments data, bool lockstep,
-                   Overheads overheads)
+                   EndpointCosts costs)
         : Workload(ranks),
           streams_(streams),
           segments_(segments),
           d_(std::move(data)),
           lockstep_(lockstep),
-          overheads_(overheads),
+          costs_(costs),
           state_(std::size_t{ranks} * streams),
           ranks_(ranks) {}
 
@@ -231,6 +239,7 @@ class StreamWorkload final : public Workload {
     }
     void on_injected(const MessageInfo &m, Services &services) override {
         records[m.src_rank].bytes_sent += m.bytes;
+        if (costs_.is_eager(m.bytes)) return;
         const std::size_t s = index(m.src_rank, m.tag_a);
         state_[s].sent = true;
         advance(m.src_rank, m.tag_a, services);
@@ -297,7 +306,8 @@ class StreamWorkload final : public Workload {
         std::uint32_t finished = 0;
         std::uint32_t waiting = 0; // lockstep: streams still in the current step
         Processor processor;
-        std::vector<std::uint16_t> open; // streams whose receive is open, in the order they were posted
+        NicCommands commands;
+        PostedReceives<std::uint16_t> open; // by stream, if matching costs anything
     };
 
     /// The message of the current step, once it is here and its receive posted, is looked for among open receives.
@@ -306,12 +316,9 @@ class StreamWorkload final : public Workload {
         if (!s.posted || s.found || s.arrived <= s.sequence) return;
         s.found = true;
         s.matched = services.now();
-        if (overheads_.match_ps == 0) return;
-        auto &open = ranks_[rank].open;
-        const auto at = std::find(open.begin(), open.end(), static_cast<std::uint16_t>(stream));
-        const TimePs looked_at = at - open.begin() + 1;
-        open.erase(at);
-        s.matched = ranks_[rank].processor.work(services.now(), overheads_.match_ps * looked_at);
+        if (costs_.match_ps == 0) return;
+        const TimePs looked_at = ranks_[rank].open.match(static_cast<std::uint16_t>(stream));
+        s.matched = ranks_[rank].processor.work(services.now(), costs_.match_ps * looked_at);
         if (s.matched > services.now()) services.timer(s.matched - services.now(), rank * streams_ + stream, kMatched);
     }
 
@@ -335,24 +342,27 @@ class StreamWorkload final : public Workload {
     }
     /// Posts the receive and the send of a step, after what they cost the rank's processor.
     void begin(std::uint32_t rank, std::uint32_t stream, Services &services) {
-        if (overheads_.none()) {
+        if (costs_.free_processor()) {
             post(rank, stream, services);
             return;
         }
         // Also what costs nothing waits for a processor that is matching.
-        const TimePs ready = ranks_[rank].processor.work(services.now(), overheads_.recv_ps + overheads_.send_ps);
+        const TimePs ready = ranks_[rank].processor.work(services.now(), costs_.recv_ps + costs_.send_ps);
         services.timer(ready - services.now(), rank * streams_ + stream, kPost);
     }
     void post(std::uint32_t rank, std::uint32_t stream, Services &services) {
         Stream &s = state_[index(rank, stream)];
         const std::size_t i = index(rank, stream) * segments_ + s.segment;
-        s.sent = false;
+        const std::int64_t bytes = block_bytes(i, std::int64_t{d_.first_block[i]} - s.step);
+        s.sent = costs_.is_eager(bytes);
         s.posted = true;
         s.found = false;
-        if (overheads_.match_ps != 0) ranks_[rank].open.push_back(static_cast<std::uint16_t>(stream));
+        Rank &r = ranks_[rank];
+        if (costs_.match_ps != 0) r.open.post(static_cast<std::uint16_t>(stream));
+        r.commands.post_receives(1);
         match(rank, stream, services);
-        services.send(rank, static_cast<std::uint32_t>(d_.send_peer[i]),
-                      block_bytes(i, std::int64_t{d_.first_block[i]} - s.step), stream, s.sequence);
+        services.send(rank, static_cast<std::uint32_t>(d_.send_peer[i]), bytes, stream, s.sequence,
+                      r.commands.send(services.now(), costs_));
         advance(rank, stream, services);
     }
     void advance(std::uint32_t rank, std::uint32_t stream, Services &services) {
@@ -394,7 +404,7 @@ class StreamWorkload final : public Workload {
     std::uint32_t streams_, segments_;
     Segments d_;
     bool lockstep_;
-    Overheads overheads_;
+    EndpointCosts costs_;
     std::vector<Stream> state_;
     std::vector<Rank> ranks_;
 };
@@ -413,15 +423,16 @@ class GraphWorkload final : public Workload {
         std::vector<std::int64_t> match;      // [ops] the other end of a send or receive
     };
 
-    GraphWorkload(std::uint32_t ranks, Graph graph, Overheads overheads)
+    GraphWorkload(std::uint32_t ranks, Graph graph, EndpointCosts costs)
         : Workload(ranks),
           g_(std::move(graph)),
-          overheads_(overheads),
+          costs_(costs),
           open_(ranks),
           missing_(g_.kind.size()),
           state_(g_.kind.size()),
           left_(ranks),
-          processors_(ranks) {
+          processors_(ranks),
+          commands_(ranks) {
         const std::size_t ops = g_.kind.size();
         rank_of_.resize(ops);
         for (std::uint32_t r = 0; r < ranks; ++r) {
@@ -458,7 +469,7 @@ class GraphWorkload final : public Workload {
     }
     void on_injected(const MessageInfo &m, Services &services) override {
         records[m.src_rank].bytes_sent += m.bytes;
-        complete(m.tag_b, services);
+        if (!costs_.is_eager(m.bytes)) complete(m.tag_b, services);
     }
     void on_delivered(const MessageInfo &m, Services &services) override {
         records[m.dst_rank].bytes_received += m.bytes;
@@ -493,12 +504,12 @@ class GraphWorkload final : public Workload {
 
     /// All dependencies are complete: runs the operation, after what it costs the rank's processor.
     void issue(std::uint32_t op, Services &services) {
-        if (g_.kind[op] > kRecv || overheads_.none()) {
+        if (g_.kind[op] > kRecv || costs_.free_processor()) {
             execute(op, services);
             return;
         }
         // Also what costs nothing waits for a processor that is matching.
-        const TimePs cost = g_.kind[op] == kSend ? overheads_.send_ps : overheads_.recv_ps;
+        const TimePs cost = g_.kind[op] == kSend ? costs_.send_ps : costs_.recv_ps;
         services.timer(processors_[rank_of_[op]].work(services.now(), cost) - services.now(), op, kExecute);
     }
     void execute(std::uint32_t op, Services &services) {
@@ -507,10 +518,12 @@ class GraphWorkload final : public Workload {
         case kSend:
             state_[op] = kPosted;
             services.send(rank, static_cast<std::uint32_t>(g_.peer[op]), g_.value[op],
-                          static_cast<std::uint32_t>(g_.match[op]), op);
+                          static_cast<std::uint32_t>(g_.match[op]), op, commands_[rank].send(services.now(), costs_));
+            if (costs_.is_eager(g_.value[op])) complete(op, services);
             break;
         case kRecv:
-            if (overheads_.match_ps != 0) open_[rank].push_back(op);
+            if (costs_.match_ps != 0) open_[rank].post(op);
+            commands_[rank].post_receives(1);
             if (state_[op] == kArrivedEarly)
                 match(op, services);
             else
@@ -526,17 +539,14 @@ class GraphWorkload final : public Workload {
     }
     /// An arrived message looks through the open receives of its rank, in the order they were posted, for its own.
     void match(std::uint32_t op, Services &services) {
-        if (overheads_.match_ps == 0) {
+        if (costs_.match_ps == 0) {
             complete(op, services);
             return;
         }
         const std::uint32_t rank = rank_of_[op];
-        std::vector<std::uint32_t> &open = open_[rank];
-        const auto found = std::find(open.begin(), open.end(), op);
-        const TimePs looked_at = found - open.begin() + 1;
-        open.erase(found);
+        const TimePs looked_at = open_[rank].match(op);
         state_[op] = kMatching;
-        const TimePs ready = processors_[rank].work(services.now(), overheads_.match_ps * looked_at);
+        const TimePs ready = processors_[rank].work(services.now(), costs_.match_ps * looked_at);
         services.timer(ready - services.now(), op, kElapsed);
     }
     /// Marks an operation complete and issues what waited for it; a worklist, since chains of waits can be long.
@@ -562,12 +572,13 @@ class GraphWorkload final : public Workload {
     }
 
     Graph g_;
-    Overheads overheads_;
-    std::vector<std::vector<std::uint32_t>> open_; // [ranks] posted receives, if matching costs anything
+    EndpointCosts costs_;
+    std::vector<PostedReceives<std::uint32_t>> open_; // [ranks] if matching costs anything
     std::vector<std::uint32_t> missing_;
     std::vector<std::uint8_t> state_;
     std::vector<std::int64_t> left_;
     std::vector<Processor> processors_;
+    std::vector<NicCommands> commands_;
     std::vector<std::uint32_t> rank_of_;
     std::vector<std::int64_t> next_offset_;
     std::vector<std::uint32_t> next_;

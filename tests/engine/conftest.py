@@ -26,6 +26,11 @@ def bare() -> Callable[..., NetworkParams]:
             "send_overhead_ps": 0,
             "recv_overhead_ps": 0,
             "match_overhead_ps": 0,
+            "nic_command_ps": 0,
+            "nic_send_latency_ps": 0,
+            "nic_recv_latency_ps": 0,
+            "message_header_bytes": 0,
+            "eager_limit_bytes": 0,
         }
         return NetworkParams(**{**values, **changes})
 

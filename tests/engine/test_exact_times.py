@@ -216,6 +216,10 @@ def test_a_buffer_just_below_the_round_trip_stalls_links_of_less_than_whole_pico
         send_overhead_ps=0,
         recv_overhead_ps=0,
         match_overhead_ps=0,
+        nic_command_ps=0,
+        nic_send_latency_ps=0,
+        nic_recv_latency_ps=0,
+        message_header_bytes=0,
         bandwidth_bps={"host": 3200 * 10**9, "row": 3200 * 10**9},
     )
     packets, in_buffer, packet_ps = 8000, 7500, 20
@@ -461,9 +465,12 @@ def test_lockstep_makes_every_step_as_long_as_its_longest_stream(bare: Bare, loc
 
 
 def test_the_study_s_defaults_apply_when_no_parameters_are_given() -> None:
-    # 40 ns host links, 20 ns into and out of the switch; a send and a match of 1 ns.
+    # A send and a match of 1 ns, but the NIC takes no command before five times 2 ns are over; 2 ns to and from it.
+    # The header does not fit the packet: its own follows 40.96 ns behind. 40 ns host links, 20 ns into and out of
+    # the switch.
     result = engine.run(switch(2), flows(2, (0, 1, 8192)))
-    assert ends(result) == [1_000 + 40_960, 1_000 + 40_000 + 20_000 + 20_000 + 40_000 + 1_000]
+    across = 40_000 + 20_000 + 20_000 + 40_000
+    assert ends(result) == [1_000, 10_000 + 2_000 + 40_960 + across + 2_000 + 1_000]
 
 
 def test_a_topology_with_other_bandwidths_is_simulated_with_them(bare: Bare) -> None:

@@ -37,6 +37,13 @@ OVERHEADS: dict[str, dict[str, int]] = {
         "recv_overhead_ps": 500,
         "match_overhead_ps": 1_100,
     },
+    "NIC": {
+        "nic_command_ps": 700,
+        "nic_send_latency_ps": 300,
+        "nic_recv_latency_ps": 450,
+        "message_header_bytes": 45,
+    },
+    "eager": {"eager_limit_bytes": 2**31, "send_overhead_ps": 900, "nic_command_ps": 1_300},
 }
 GRID = np.arange(16).reshape(4, 4)
 

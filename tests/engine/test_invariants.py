@@ -134,6 +134,11 @@ def parameters(draw: st.DrawFn) -> NetworkParams:
         send_overhead_ps=draw(overhead),
         recv_overhead_ps=draw(overhead),
         match_overhead_ps=draw(overhead),
+        nic_command_ps=draw(overhead),
+        nic_send_latency_ps=draw(overhead),
+        nic_recv_latency_ps=draw(overhead),
+        message_header_bytes=draw(st.sampled_from([0, 1, 45])),
+        eager_limit_bytes=draw(st.sampled_from([0, packet_bytes, 2**31])),
         bandwidth_bps={kind: speed * 10**9 for kind, speed in zip(kinds, speeds, strict=True)},
     )
 

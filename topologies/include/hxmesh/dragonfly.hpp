@@ -98,6 +98,7 @@ class DragonflyRouting {
     static constexpr std::uint32_t kVcs = 2;
     static constexpr bool kNeedsSource = true;
     static constexpr bool kStateful = false;
+    static constexpr bool kAdaptive = false;
 
     DragonflyRouting(DragonflyCables cables, bool balanced) : cables_(std::move(cables)), balanced_(balanced) {}
 
@@ -145,6 +146,7 @@ class DragonflyUgalRouting {
     static constexpr std::uint32_t kVcs = 3;
     static constexpr bool kNeedsSource = false;
     static constexpr bool kStateful = true;
+    static constexpr bool kAdaptive = true;
     static constexpr std::int32_t kDetourFlits = 50; // Merlin's bias
 
     explicit DragonflyUgalRouting(DragonflyCables cables)

@@ -23,6 +23,7 @@ class FatTreeRouting {
     static constexpr std::uint32_t kVcs = 1;
     static constexpr bool kNeedsSource = false;
     static constexpr bool kStateful = false;
+    static constexpr bool kAdaptive = true;
 
     struct Tables {
         std::vector<std::uint8_t> level;            // [switches]
@@ -91,7 +92,7 @@ class FatTreeRouting {
 
     template <class Credits> [[nodiscard]] Hop route(const RouteQuery &q, Credits &&credits) const {
         const Hop hop = next(q);
-        if (!adaptive_ || 2 * credits(hop.port, hop.vc) >= credits.capacity()) return hop;
+        if (!adaptive_ || credits(hop.port, hop.vc) >= credits.capacity() / 2) return hop;
         Candidates all;
         candidates(q, all);
         return most_credits(all, credits);
@@ -99,7 +100,7 @@ class FatTreeRouting {
 
     /// Whether there is one way to go whatever the credits, and which.
     [[nodiscard]] bool only_hop(const RouteQuery &q, Hop &hop) const {
-        if (adaptive_) return false;
+        if (adaptive_ && !is_below(q.router, q.dst / d0_)) return false;
         hop = next(q);
         return true;
     }

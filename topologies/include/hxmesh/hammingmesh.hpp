@@ -25,6 +25,7 @@ class HammingMeshRouting {
     static constexpr std::uint32_t kVcs = 3;
     static constexpr bool kNeedsSource = false;
     static constexpr bool kStateful = false;
+    static constexpr bool kAdaptive = true;
     static constexpr std::uint32_t kNorth = 0, kEast = 1, kSouth = 2, kWest = 3, kHost = 4;
 
     HammingMeshRouting(std::uint32_t a, std::uint32_t b, std::uint32_t x, std::uint32_t y, std::uint32_t radix)

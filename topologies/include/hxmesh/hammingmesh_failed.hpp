@@ -21,6 +21,7 @@ class HammingMeshFailedRouting : private HammingMeshRouting {
     static constexpr std::uint32_t kVcs = 4;
     static constexpr bool kNeedsSource = false;
     static constexpr bool kStateful = false;
+    static constexpr bool kAdaptive = true;
 
     /// `failed` holds numbers of boards, counted row by row. Throws std::invalid_argument for a number that is none,
     /// and where two working boards are more than three lines apart.

@@ -12,6 +12,7 @@ class HyperXRouting {
     static constexpr std::uint32_t kVcs = 1;
     static constexpr bool kNeedsSource = false;
     static constexpr bool kStateful = false;
+    static constexpr bool kAdaptive = false;
 
     HyperXRouting(std::uint32_t size0, std::uint32_t size1) : size0_(size0), size1_(size1) {}
 

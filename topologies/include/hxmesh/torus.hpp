@@ -18,6 +18,7 @@ class TorusRouting {
     static constexpr std::uint32_t kVcs = 2;
     static constexpr bool kNeedsSource = false;
     static constexpr bool kStateful = false;
+    static constexpr bool kAdaptive = false;
     static constexpr std::uint32_t kHostPort = 4;
 
     TorusRouting(std::uint32_t size0, std::uint32_t size1, bool balanced) : size_{size0, size1}, balanced_(balanced) {
