@@ -119,7 +119,7 @@ def interference_summary(frame: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def interference_figure(frame: pd.DataFrame, directory: Path) -> Picture:
+def interference_figure(frame: pd.DataFrame, directory: Path, stem: str = "interference") -> Picture:
     """One dot a job: its time together with the others, over its time alone, by network."""
     with _styled():
         names = list(dict.fromkeys(frame["network"]))
@@ -150,7 +150,7 @@ def interference_figure(frame: pd.DataFrame, directory: Path) -> Picture:
             "alone at the same place. HxMesh: virtual sub-HxMeshes; torus: contiguous blocks; fat trees: "
             "accelerators at random."
         )
-        return _save(figure, directory, "interference", caption)
+        return _save(figure, directory, stem, caption)
 
 
 def write_csv(frame: pd.DataFrame, path: Path) -> Path:

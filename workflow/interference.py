@@ -8,9 +8,11 @@ its own of just its size.
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -32,6 +34,7 @@ from allocation import (
 from allocation.shapes import Shape, nearest_square
 from motifs import Schedule
 from topologies import ConfigError, FatTree, HxMesh, Topology, Torus2D
+from workflow.on_sst import simulate_on_sst
 
 Traffic = Literal["alltoall", "allreduce", "mixed"]
 Int64 = npt.NDArray[np.int64]
@@ -55,10 +58,14 @@ class Scenario:
     traffic: Traffic
     seed: int
     radix: int = 64
+    engine: Literal["packet", "sst"] = "packet"
 
     def network(self, failed: tuple[tuple[int, int], ...] = ()) -> Topology:
-        """The network of the whole machine; only an HxMesh is built without its failed boards."""
-        return self._of_size(self.boards, failed)
+        """The network of the whole machine; an HxMesh without its failed boards.
+
+        SST's is whole: there failed boards are only left out by the allocation.
+        """
+        return self._of_size(self.boards, failed if self.engine == "packet" else ())
 
     def of_job(self, shape: Shape) -> Topology:
         """A machine of the same kind that has just the job's boards."""
@@ -70,8 +77,11 @@ class Scenario:
             return HxMesh(*self.board, *boards, radix=self.radix, failed_boards=failed)
         if self.name == "torus":
             return Torus2D(columns, rows)
-        leaf_up = {"fattree": 32, "fattree50": 22}[self.name]
-        return FatTree.clos(columns * rows, leaf_down=64 - leaf_up, leaf_up=leaf_up, levels=2)
+        # Of two levels with wide spines, as the study simulates fat trees.
+        down = self.radix // 2
+        up = down // 2 if self.name == "fattree50" else down
+        shape = f"{down},{up}:{-(-columns * rows // down)}"
+        return FatTree.from_shape(shape, adaptive=self.name != "fattree-dmodk")
 
 
 NETWORKS: tuple[tuple[str, tuple[int, int], tuple[int, int], int], ...] = (
@@ -81,16 +91,28 @@ NETWORKS: tuple[tuple[str, tuple[int, int], tuple[int, int], int], ...] = (
     ("hx4mesh", (4, 4), (8, 8), 64),
     ("torus", (2, 2), (16, 16), 64),
     ("fattree", (2, 2), (16, 16), 64),
+    ("fattree-dmodk", (2, 2), (16, 16), 64),
     ("fattree50", (2, 2), (16, 16), 64),
 )
-"""Name, board, boards, radix: machines of 1,024 accelerators."""
+"""Name, board, boards, radix: machines of 1,024 accelerators. Fat trees route adaptively or by D-mod-k."""
+
+SMALL_NETWORKS: tuple[tuple[str, tuple[int, int], tuple[int, int], int], ...] = (
+    ("hx2mesh", (2, 2), (4, 4), 64),
+    ("hx2mesh-trees", (2, 2), (4, 4), 4),
+    ("torus", (2, 2), (4, 4), 64),
+    ("fattree", (2, 2), (4, 4), 16),
+)
+"""The same with 64 accelerators, as SST can run them in minutes."""
 
 
-def scenarios(seeds: Sequence[int] = (0,)) -> list[Scenario]:
-    """All networks, without and with failed boards (an eighth of them), with all kinds of traffic."""
+def scenarios(seeds: Sequence[int] = (0,), engine: Literal["packet", "sst"] = "packet") -> list[Scenario]:
+    """All networks (on SST the small ones), without and with failed boards, with all kinds of traffic.
+
+    An eighth of the boards fails.
+    """
     return [
-        Scenario(name, board, boards, failed, traffic, seed, radix)
-        for name, board, boards, radix in NETWORKS
+        Scenario(name, board, boards, failed, traffic, seed, radix, engine)
+        for name, board, boards, radix in (NETWORKS if engine == "packet" else SMALL_NETWORKS)
         for failed in (0, boards[0] * boards[1] // 8)
         for traffic in ("alltoall", "allreduce", "mixed")
         for seed in seeds
@@ -133,7 +155,7 @@ def place(scenario: Scenario) -> tuple[Topology, list[PlacedJob]]:
     network = scenario.network(machine.failed)
     a, b = scenario.board
     if isinstance(network, FatTree):
-        where = rng.permutation(network.num_endpoints)[: machine.usable * a * b]
+        where = rng.permutation(network.num_endpoints)
         used = np.cumsum([0] + [u * v * a * b for u, v in jobs])
         ends = zip(used[:-1].tolist(), used[1:].tolist(), strict=True)
         placed = [(job, where[first:last]) for job, (first, last) in zip(jobs, ends, strict=True)]
@@ -192,15 +214,16 @@ def run_scenario(scenario: Scenario, message_bytes: int, vector_bytes: int) -> l
     schedules = [schedule_of(job, scenario, message_bytes, vector_bytes) for job in jobs]
     whole, ranks = motifs.together(schedules)
     endpoints = np.concatenate([job.endpoint for job in jobs])
-    ends = _end_ps(network, whole, endpoints)
+    ends = _end_ps(scenario, network, whole, endpoints)
     rows = []
     for number, (job, schedule, own_ranks) in enumerate(zip(jobs, schedules, ranks, strict=True)):
-        alone_ps = int(_end_ps(network, schedule, job.endpoint).max())
+        alone_ps = int(_end_ps(scenario, network, schedule, job.endpoint).max())
         own = scenario.of_job(job.shape)
-        own_ps = int(_end_ps(own, schedule, np.arange(len(job.endpoint))).max())
+        own_ps = int(_end_ps(scenario, own, schedule, np.arange(len(job.endpoint))).max())
         together_ps = int(ends[own_ranks.start : own_ranks.stop].max())
         rows.append(
             {
+                "engine": scenario.engine,
                 "network": scenario.name,
                 "boards": f"{scenario.boards[0]}x{scenario.boards[1]}",
                 "board": f"{scenario.board[0]}x{scenario.board[1]}",
@@ -223,8 +246,13 @@ def run_scenario(scenario: Scenario, message_bytes: int, vector_bytes: int) -> l
     return rows
 
 
-def _end_ps(network: Topology, schedule: Schedule, endpoint: Int64) -> Int64:
-    result = engine.run(network, schedule, placement=endpoint)
+def _end_ps(scenario: Scenario, network: Topology, schedule: Schedule, endpoint: Int64) -> Int64:
+    """When each rank is done, int64[ranks]."""
+    if scenario.engine == "packet":
+        result = engine.run(network, schedule, placement=endpoint)
+    else:
+        with tempfile.TemporaryDirectory(prefix="hxmesh-") as directory:
+            result = simulate_on_sst(network, schedule, Path(directory) / "sst", placement=endpoint)
     if not result.complete:
         raise ConfigError(f"a run on {network.name} ended with {result.status}: {result.message}")
     ends: Int64 = result.ranks["end_ps"].to_numpy(dtype=np.int64)

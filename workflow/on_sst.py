@@ -8,14 +8,17 @@ import shlex
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy.typing as npt
+
 import engine
 from engine import RunResult
+from motifs import Schedule
 from sst_models import build, locate
 from sst_models.parameters import VERSIONS
 from sst_models.read import read_result
 from sst_models.render import ReplayWorkload, SstOptions, check_run, render
 from sst_models.run import RunOptions, read_manifest, run
-from topologies import ConfigError
+from topologies import ConfigError, Topology
 from workflow.experiment import Experiment, Plan
 
 DIRECTORY = "sst"
@@ -52,6 +55,20 @@ def _options(experiment: Experiment, version: str) -> SstOptions:
     return SstOptions(
         version=version, reorder=experiment.sst["reorder"], further=experiment.sst["parameters"]
     )
+
+
+def simulate_on_sst(
+    topology: Topology, schedule: Schedule, directory: Path, *, placement: npt.ArrayLike | None = None
+) -> RunResult:
+    """`engine.run` on the SST of the PATH, with default parameters, in `directory`.
+
+    Raises ConfigError for what cannot run there, as `run_on_sst` does.
+    """
+    installation = locate.find()
+    options = SstOptions(version=installation.version)
+    render(directory, topology, ReplayWorkload(schedule), options=options, placement=placement)
+    outcome = run(directory, RunOptions(sst=installation.sst_config))
+    return read_result(directory, read_manifest(directory), outcome, topology)
 
 
 def run_on_sst(

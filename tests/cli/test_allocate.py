@@ -77,6 +77,7 @@ def test_show_is_the_same_for_a_seed(capsys: pytest.CaptureFixture[str]) -> None
         (("show", "2x2", "--draw"), "--draw goes without jobs of your own"),
         (("show", "2x2", "--picture", "boards.xyz"), "picture 'boards.xyz' cannot be written"),
         (("interference", "--message", "16 KB2"), "--message"),
+        (("interference", "--engine", "flow"), "--engine is 'flow' but must be one of packet, sst"),
     ],
 )
 def test_wrong_input_is_one_sentence_and_nothing_written(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
@@ -153,20 +153,25 @@ def study(
 @app.command(epilog="Example: `hxmesh allocate interference --out results/allocation`")
 def interference(
     seeds: Annotated[int, typer.Option(min=1, help="Draws of jobs and failures for each scenario.")] = 1,
+    engine: Annotated[
+        str, typer.Option(help="packet (1,024 accelerators) or sst (64 accelerators).")
+    ] = "packet",
     message: Annotated[str, typer.Option(help="Size of a message of an alltoall.")] = "16 KiB",
     vector: Annotated[str, typer.Option(help="Size of the vector of an allreduce.")] = "8 MiB",
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the results.")] = RESULTS,
     processes: Annotated[int | None, _PROCESSES] = None,
 ) -> None:
-    """Simulate placed jobs together, each alone and each on a machine of its own (packet engine)."""
+    """Simulate placed jobs together, each alone and each on a machine of its own."""
     from analysis import allocation as results
     from workflow import interference as jobs
     from workflow.cli.display import console, table
     from workflow.units import parse_bytes
 
+    if engine not in ("packet", "sst"):
+        raise unknown_name("--engine", engine, ("packet", "sst"))
     message_bytes, vector_bytes = parse_bytes(message, "--message"), parse_bytes(vector, "--vector")
     frame = jobs.interference(
-        jobs.scenarios(range(seeds)),
+        jobs.scenarios(range(seeds), cast(Literal["packet", "sst"], engine)),
         message_bytes=message_bytes,
         vector_bytes=vector_bytes,
         processes=processes,
@@ -181,9 +186,10 @@ def interference(
     for row in summary.itertuples(index=False):
         shown.add_row(*(f"{cell:.3f}" if isinstance(cell, float) else str(cell) for cell in row))
     console().print(shown)
-    print(results.write_csv(frame, out / "interference.csv"))
-    print(results.write_csv(summary, out / "interference_summary.csv"))
-    print(results.interference_figure(frame, out).png)
+    stem = "interference" if engine == "packet" else f"interference_{engine}"
+    print(results.write_csv(frame, out / f"{stem}.csv"))
+    print(results.write_csv(summary, out / f"{stem}_summary.csv"))
+    print(results.interference_figure(frame, out, stem).png)
 
 
 def _pair(option: str, text: str) -> tuple[int, int]:
