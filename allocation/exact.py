@@ -56,6 +56,9 @@ def best_placement(
     Raises ConfigError for a limit that is not positive.
     """
     require(limit_s > 0, "limit_s", limit_s, "positive")
+    demand = sum(columns * rows for columns, rows in jobs)
+    if hint is not None and hint.used == min(demand, boards.usable):
+        return BestPlacement(hint, hint.used)
     chain = published_strategy().proposals if proposals is None else tuple(proposals)
     model = cp_model.CpModel()
     failed = set(boards.failed)
@@ -65,7 +68,6 @@ def best_placement(
     variables: list[_Job] = []
     # A single board fits wherever one is left, and jobs never ask for more boards than are usable together;
     # such jobs only need to be counted.
-    demand = sum(columns * rows for columns, rows in jobs)
     singles_fit = demand <= boards.usable
     for number, job in enumerate(jobs):
         if singles_fit and job == (1, 1):

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
 from topologies.errors import ConfigError, require, unknown_name
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from allocation import Allocation, Strategy
     from allocation.boards import Board
     from allocation.shapes import Shape
@@ -104,7 +106,7 @@ def study(
     bound_samples: Annotated[
         int, typer.Option(min=1, help="Job mixes for which the best placement is searched.")
     ] = 20,
-    bound_limit: Annotated[float, typer.Option(help="Seconds of solver time for each of them.")] = 5.0,
+    bound_limit: Annotated[float, typer.Option(help="Seconds of solver time for each of them.")] = 2.0,
     seed: Annotated[int, typer.Option(min=0, help="Of jobs and failures.")] = 0,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the results.")] = RESULTS,
     processes: Annotated[int | None, _PROCESSES] = None,
@@ -113,36 +115,28 @@ def study(
     from allocation import study as studies
     from analysis import allocation as results
 
-    steps = _Steps(5)
-    published = studies.utilization_samples(
-        "artifact", samples, seed=seed, processes=processes, progress=steps.next("machines of the artifact")
-    )
-    table2 = studies.utilization_samples(
-        "table2", samples, seed=seed, processes=processes, progress=steps.next("machines of Table 2")
-    )
-    baselines = studies.baseline_samples(
-        "artifact", samples, seed=seed, processes=processes, progress=steps.next("torus and fat tree")
-    )
-    bound = studies.bound_samples(
-        bound_samples,
-        limit_s=bound_limit,
-        seed=seed,
-        processes=processes,
-        progress=steps.next("best placements"),
-    )
-    steps.next("tables and figures")
-    frame = results.utilization(published, seed)
-    without = ["published_mean_percent", "published_p99_percent"]
-    tables = {
-        "utilization": frame,
-        # The published values are not of these machines.
-        "utilization_table2": results.utilization(table2, seed).drop(columns=without),
-        "baselines": results.baselines(baselines, seed),
-        "bound": results.bound(bound, seed),
-    }
+    steps = _Steps(4)
+    step: dict[str, Any] = {"seed": seed, "processes": processes}
+
+    def write(name: str, frame: pd.DataFrame) -> pd.DataFrame:
+        print(results.write_csv(frame, out / f"{name}.csv"), flush=True)
+        return frame
+
+    advance = steps.next("machines of the artifact")
+    published = studies.utilization_samples("artifact", samples, **step, progress=advance)
+    frame = write("utilization", results.utilization(published, seed))
+    advance = steps.next("torus and fat tree")
+    baselines = studies.baseline_samples("artifact", samples, **step, progress=advance)
+    write("baselines", results.baselines(baselines, seed))
     results.figures(published, baselines, out)
-    for name, content in tables.items():
-        print(results.write_csv(content, out / f"{name}.csv"))
+    advance = steps.next("machines of Table 2")
+    table2 = studies.utilization_samples("table2", samples, **step, progress=advance)
+    # The published values are not of these machines.
+    without = ["published_mean_percent", "published_p99_percent"]
+    write("utilization_table2", results.utilization(table2, seed).drop(columns=without))
+    advance = steps.next("best placements")
+    bound = studies.bound_samples(bound_samples, limit_s=bound_limit, **step, progress=advance)
+    write("bound", results.bound(bound, seed))
     compared = int(frame["published_mean_percent"].notna().sum())
     differing = results.differences(frame)
     print(f"{compared} published scenarios, {len(differing)} values outside of their tolerance.")
