@@ -17,9 +17,10 @@ from sst_models import locate
 from sst_models.locate import Installation
 from topologies.errors import ConfigError
 
-__all__ = ["LIBRARY", "build", "is_current", "library_dir", "state", "wants_motif"]
+__all__ = ["LIBRARY", "LIBRARY_VARIABLE", "build", "is_current", "library_dir", "state", "wants_motif"]
 
 LIBRARY = "libhxmesh.so"
+LIBRARY_VARIABLE = "HXMESH_SST_LIBRARY"
 
 _ELEMENTS = Path(__file__).parent / "elements"
 _HEADERS = Path(topologies.__file__).parent / "include"
@@ -28,9 +29,12 @@ _LOG = "build.log"
 
 
 def library_dir(installation: Installation, out_dir: str | os.PathLike[str] | None = None) -> Path:
-    """Folder of the library for `installation`: `out_dir`, else one for its version in the user's cache."""
-    if out_dir is not None:
-        return Path(out_dir)
+    """Folder of the library for `installation`: `out_dir`, else what the environment variable
+    HXMESH_SST_LIBRARY says, else one for its version in the user's cache.
+    """
+    named = out_dir or os.environ.get(LIBRARY_VARIABLE)
+    if named:
+        return Path(named)
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache) / "hxmesh" / f"sst-{installation.version}"
 
@@ -102,6 +106,15 @@ def build(
             "sst/elements/merlin/router.h; install sst-elements with its headers."
         )
     source = wants_motif(installation, elements_source)
+    stamp = {
+        "sst": installation.version,
+        "prefix": str(installation.prefix),
+        "code": _code(),
+        "motif": str(source) if source else None,
+    }
+    # A library that is there may be somebody else's, to read only.
+    if _is_built(installation, directory, stamp):
+        return directory
     try:
         directory.mkdir(parents=True, exist_ok=True)
         lock = (directory / ".lock").open("w")
@@ -109,17 +122,15 @@ def build(
         raise ConfigError(f"the folder {directory} cannot be written: {error.strerror}.") from None
     with lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        stamp = {
-            "sst": installation.version,
-            "prefix": str(installation.prefix),
-            "code": _code(),
-            "motif": str(source) if source else None,
-        }
-        if is_current(installation, directory) and json.loads((directory / _STAMP).read_text()) == stamp:
+        if _is_built(installation, directory, stamp):
             return directory
         _compile(installation, directory, merlin, source, jobs)
         (directory / _STAMP).write_text(json.dumps(stamp, indent=1) + "\n")
     return directory
+
+
+def _is_built(installation: Installation, directory: Path, stamp: dict[str, str | None]) -> bool:
+    return is_current(installation, directory) and json.loads((directory / _STAMP).read_text()) == stamp
 
 
 def _code() -> str:

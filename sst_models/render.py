@@ -47,7 +47,7 @@ RECORDS_DIR = "records"
 STATISTICS_FILE = "statistics.csv"
 STATISTICS_STEM = Path(STATISTICS_FILE).stem
 
-MANIFEST_VERSION = 1
+MANIFEST_VERSION = 2
 
 INFINITE_CROSSBAR_SPEEDUP = 8
 """Clock of a crossbar that does not limit, as a multiple of the flit rate of the fastest port."""
@@ -589,6 +589,7 @@ def _write_manifest(
         "ranks": workload.num_ranks,
         "endpoints": topology.num_endpoints,
         "max_partitions": max_partitions(topology),
+        "unlinked_ports": int(np.count_nonzero(topology.port_kind == UNCONNECTED)),
         "workload": _workload_name(workload),
         "records": "replay" if replayed else "motif log",
         "motifs": len(values["motifs"]) if "motifs" in values else 0,

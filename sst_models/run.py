@@ -25,7 +25,7 @@ import psutil
 from engine.result import Progress
 from sst_models import build, locate, parameters
 from sst_models.read import Records, read_records
-from sst_models.render import CONFIG_FILE, MANIFEST_FILE, RECORDS_DIR, clean
+from sst_models.render import CONFIG_FILE, MANIFEST_FILE, MANIFEST_VERSION, RECORDS_DIR, clean
 from topologies.errors import ConfigError
 
 LOG_FILE = "sst.log"
@@ -93,7 +93,7 @@ def run(
     (directory / RECORDS_DIR).mkdir(exist_ok=True)
     log = directory / LOG_FILE
     command = _command(installation.sst, options, CONFIG_FILE)
-    watch = _Watch(log, options, progress)
+    watch = _Watch(log, options, progress, may_ask=not manifest["unlinked_ports"])
     code, wall_s = _supervise(command, directory, environment, watch)
     records = read_records(directory, manifest)
     status, message = _judge(directory, records, watch, code, log)
@@ -112,7 +112,7 @@ def run_script(
     installation = locate.find(options.sst)
     directory.mkdir(parents=True, exist_ok=True)
     log = directory / LOG_FILE
-    watch = _Watch(log, options, None)
+    watch = _Watch(log, options, None, may_ask=False)
     command = _command(installation.sst, options, str(script))
     code, _ = _supervise(command, directory, dict(os.environ), watch)
     text = _tail(log)
@@ -157,7 +157,7 @@ def read_manifest(directory: Path) -> dict[str, Any]:
     """The manifest of a rendered directory; ConfigError where there is none."""
     try:
         manifest: dict[str, Any] = json.loads((directory / MANIFEST_FILE).read_text(encoding="utf-8"))
-        assert manifest["format"] == 1
+        assert manifest["format"] == MANIFEST_VERSION
     except (OSError, ValueError, KeyError, AssertionError):
         raise ConfigError(
             f"{directory} is no directory of a run for SST: it has no {MANIFEST_FILE} that can be read."
@@ -219,19 +219,25 @@ _STILL_PS = 10_000_000
 
 
 class _Watch:
-    """Looks after the processes of a run: time, memory, progress, deadlock."""
+    """Looks after the processes of a run: time, memory, progress, deadlock.
+
+    may_ask: whether SST may be asked where its packets are. Merlin's answer (PortControl::printStatus) reads
+    the buffers of every port, and a port without a link has none: SST would be killed by SIGSEGV.
+    """
 
     def __init__(
         self,
         log: Path,
         options: RunOptions,
         progress: Callable[[Progress], None] | None,
+        *,
+        may_ask: bool,
     ) -> None:
         self.log = log
         self.peak_memory_bytes = 0
         self.ended: RunStatus | None = None
         self.reason = ""
-        self._options, self._progress = options, progress
+        self._options, self._progress, self._may_ask = options, progress, may_ask
         self._highest: dict[int, int] = {}
         self._seen: tuple[str, int] | None = None
         self._read_from = 0
@@ -256,7 +262,7 @@ class _Watch:
                 self._stop(
                     "time-limit", f"the run took longer than its limit of {self._options.time_limit_s:g} s."
                 )
-            if self.ended is None and wall_s >= look:
+            if self._may_ask and self.ended is None and wall_s >= look:
                 look = wall_s + max(wall_s, self._options.first_look_s)
                 self._look_for_deadlock(process)
             if self.ended is not None:

@@ -125,6 +125,15 @@ def test_alltoall_on_hxmesh(name: str, tmp_path: Path, sst_library: Path) -> Non
     assert theirs.simulated_time_ps == pytest.approx(ours.simulated_time_ps, rel=0.10)
 
 
+def test_a_long_run_with_ports_that_have_no_link(tmp_path: Path, sst_library: Path) -> None:
+    """SST is not asked where its packets are: it would be killed by SIGSEGV at such a port."""
+    topology = BASELINES["dragonfly with a spare port"]()
+    schedule = motifs.build("alltoall", topology, message_bytes=2**20)
+    outcome, _ = on_sst(tmp_path, topology, ReplayWorkload(schedule), sst_library, first_look_s=0.5)
+    assert outcome.wall_s > 0.5
+    assert outcome.status == "complete", outcome.message
+
+
 @pytest.mark.parametrize("name", ["hx2mesh", "torus", "dragonfly", "fattree"])
 def test_threads_change_nothing(name: str, tmp_path: Path, sst_library: Path) -> None:
     topology = (BASELINES | HXMESHES)[name]()
