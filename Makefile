@@ -4,6 +4,7 @@
 #   make dnn      runtimes and cost savings of five deep-learning workloads
 #   make test     the test suite; what needs SST is skipped where there is none
 #   make validate SST and the packet engine side by side (needs SST)
+#   make container an image of all this with SST (needs Docker or Podman)
 PYTHON ?= python3
 VENV ?= .venv
 CORES ?= 2
@@ -14,7 +15,7 @@ SOURCES := pyproject.toml CMakeLists.txt $(wildcard topologies/include/hxmesh/*.
 # The commands run with the environment's own programs first, as after `source .venv/bin/activate`.
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: help setup table2 quick alltoall allreduce permutation dnn figures allocation validate test slow lint types lock bench clean
+.PHONY: help setup table2 quick alltoall allreduce permutation dnn figures allocation validate container test slow lint types lock bench clean
 
 help:
 	@sed -n 's/^#   //p' Makefile; \
@@ -76,6 +77,11 @@ validate: $(READY)
 	@hxmesh sst build
 	@snakemake --cores 1 --keep-going --configfile workflow/config/$(VALIDATE).yaml
 	@hxmesh report results/$(VALIDATE) --show
+
+# An image of this with SST. CONTAINER=podman takes another program, SST_IMAGE=... another image with SST.
+CONTAINER ?= docker
+container:
+	$(CONTAINER) build --file containers/Dockerfile --tag hxmesh $(if $(SST_IMAGE),--build-arg SST_IMAGE=$(SST_IMAGE)) .
 
 test: $(READY_DEV)
 	pytest -n $(CORES) -m "not slow"
