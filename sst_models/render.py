@@ -145,38 +145,40 @@ def render(
     )
     try:
         _write_all(
-            directory, topology, workload, params, options, values, where, text, seed, title, experiment
+            directory, _Run(topology, workload, params, options, values, seed, title, experiment), where, text
         )
     except OSError as error:
         raise ConfigError(f"the run cannot be written into {directory}: {error.strerror}.") from error
     return directory / CONFIG_FILE
 
 
-def _write_all(
-    directory: Path,
-    topology: Topology,
-    workload: Workload,
-    params: NetworkParams,
-    options: SstOptions,
-    values: Mapping[str, Any],
-    where: npt.NDArray[np.int64],
-    text: str,
-    seed: int,
-    title: str,
-    experiment: Mapping[str, Any] | None,
-) -> None:
+@dataclass(frozen=True)
+class _Run:
+    """What a directory is made from; `values` as the template has them."""
+
+    topology: Topology
+    workload: Workload
+    params: NetworkParams
+    options: SstOptions
+    values: Mapping[str, Any]
+    seed: int
+    title: str
+    experiment: Mapping[str, Any] | None
+
+
+def _write_all(directory: Path, run: _Run, where: npt.NDArray[np.int64], text: str) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     # Not a run until it is whole.
     (directory / MANIFEST_FILE).unlink(missing_ok=True)
     clean(directory)
-    _write_tables(directory, topology, where, ports_named=values["port_groups"] is not None)
-    if isinstance(workload, ReplayWorkload):
+    _write_tables(directory, run.topology, where, ports_named=run.values["port_groups"] is not None)
+    if isinstance(run.workload, ReplayWorkload):
         from sst_models import schedule_file
 
-        schedule_file.write(directory / SCHEDULE_FILE, workload.schedule, placement=where)
+        schedule_file.write(directory / SCHEDULE_FILE, run.workload.schedule, placement=where)
     (directory / CONFIG_FILE).write_text(text, encoding="utf-8")
     (directory / RECORDS_DIR).mkdir(exist_ok=True)
-    _write_manifest(directory, topology, workload, params, options, values, seed, title, experiment)
+    _write_manifest(directory, run)
 
 
 def check_run(topology: Topology, params: NetworkParams, options: SstOptions) -> None:
@@ -563,25 +565,16 @@ def _write_csv(path: Path, header: list[str], lines: Iterable[Any]) -> None:
         writer.writerows(lines)
 
 
-def _write_manifest(
-    directory: Path,
-    topology: Topology,
-    workload: Workload,
-    params: NetworkParams,
-    options: SstOptions,
-    values: Mapping[str, Any],
-    seed: int,
-    title: str,
-    experiment: Mapping[str, Any] | None,
-) -> None:
+def _write_manifest(directory: Path, run: _Run) -> None:
+    topology, workload, options, values = run.topology, run.workload, run.options, run.values
     files = [CONFIG_FILE, "routers.csv", "links.csv", "endpoints.csv"]
     replayed = isinstance(workload, ReplayWorkload)
     if replayed:
         files.append(SCHEDULE_FILE)
-    kinds = {kind: params.link_bandwidths_bps(topology)[kind] for kind in present_kinds(topology)}
+    kinds = {kind: run.params.link_bandwidths_bps(topology)[kind] for kind in present_kinds(topology)}
     content = {
         "format": MANIFEST_VERSION,
-        "title": title,
+        "title": run.title,
         "sst_version": options.version,
         "versions": {"hxmesh": _program_version()},
         "elements": sorted(values["checked"]),
@@ -597,9 +590,9 @@ def _write_manifest(
         "bytes": workload.schedule.total_bytes if isinstance(workload, ReplayWorkload) else None,
         "link_statistics": options.link_statistics,
         "bandwidth_bps": {kind.name.lower(): bps for kind, bps in kinds.items()},
-        "seed": seed,
-        "params": params.model_dump(mode="json"),
-        "experiment": experiment,
+        "seed": run.seed,
+        "params": run.params.model_dump(mode="json"),
+        "experiment": run.experiment,
         "sha256": {name: hashlib.sha256((directory / name).read_bytes()).hexdigest() for name in files},
     }
     text = json.dumps(content, indent=2, sort_keys=True) + "\n"
