@@ -132,6 +132,11 @@ CAUSES: tuple[Cause, ...] = (
         "share one (fat tree, HyperX); why is not known",
         workloads=("gpt3",),
     ),
+    Cause(
+        "the artifact's blocks of 6 MiB go by rendezvous, so that receivers pull them and nothing keeps the "
+        "order of the balanced shift; here every block is sent at once, and a line carries them at its rate",
+        workloads=("gpt3_moe",),
+    ),
 )
 """Causes found so far, in the sources and logs of the artifact."""
 
