@@ -81,7 +81,7 @@ class Scenario:
         down = self.radix // 2
         up = down // 2 if self.name == "fattree50" else down
         shape = f"{down},{up}:{-(-columns * rows // down)}"
-        return FatTree.from_shape(shape, adaptive=self.name != "fattree-dmodk")
+        return FatTree.from_shape(shape, adaptive=True)
 
 
 NETWORKS: tuple[tuple[str, tuple[int, int], tuple[int, int], int], ...] = (
@@ -91,10 +91,9 @@ NETWORKS: tuple[tuple[str, tuple[int, int], tuple[int, int], int], ...] = (
     ("hx4mesh", (4, 4), (8, 8), 64),
     ("torus", (2, 2), (16, 16), 64),
     ("fattree", (2, 2), (16, 16), 64),
-    ("fattree-dmodk", (2, 2), (16, 16), 64),
     ("fattree50", (2, 2), (16, 16), 64),
 )
-"""Name, board, boards, radix: machines of 1,024 accelerators. Fat trees route adaptively or by D-mod-k."""
+"""Name, board, boards, radix: machines of 1,024 accelerators."""
 
 SMALL_NETWORKS: tuple[tuple[str, tuple[int, int], tuple[int, int], int], ...] = (
     ("hx2mesh", (2, 2), (4, 4), 64),
