@@ -120,8 +120,9 @@ def test_ranks_caught_in_a_deadlock_have_no_end_in_an_array_schedule() -> None:
 
 
 def test_ranks_caught_in_a_deadlock_have_no_end_in_a_shift_schedule() -> None:
-    # Messages to the neighbour arrive, those to the other side do not.
-    result = run_on_ring(ShiftSchedule(4, 65_536, np.array([1, 2], dtype=np.int32), window=1))
+    # Messages to the neighbour arrive, those to the other side, which wait for them to leave, do not.
+    one_by_one = one_packet_buffers().model_copy(update={"eager_limit_bytes": 0})
+    result = run_on_ring(ShiftSchedule(4, 65_536, np.array([1, 2], dtype=np.int32), window=1), one_by_one)
     assert result.status == "deadlock"
     assert (result.ranks.bytes_received >= 65_536).all()
     assert result.ranks.end_ps.tolist() == [-1] * 4

@@ -287,16 +287,189 @@ def test_the_crossbar_is_compared_with_the_kinds_of_link_that_are_there(bare: Ba
 # ---- endpoints --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("machines", "last_packet"), [(1, (2, 4, 7)), (2, (5, 3, 7)), (3, (6, 4, 7)), (256, (6, 4, 7))]
-)
-def test_messages_on_different_send_machines_alternate_packet_by_packet(
-    bare: Bare, machines: int, last_packet: tuple[int, int, int]
+THREE_MESSAGES = ((0, 1, 3), (0, 2, 2), (0, 3, 3))
+"""Of rank 0: receiver and packets."""
+
+
+def of_packets(header_bytes: int) -> ArraySchedule:
+    """`THREE_MESSAGES` that fill their packets with the header."""
+    return flows(4, *((src, dst, n * PACKET - header_bytes) for src, dst, n in THREE_MESSAGES))
+
+
+@pytest.mark.parametrize("header", [0, 40])
+@pytest.mark.parametrize("machines", [1, 2, 4])
+def test_messages_that_fit_the_buffer_leave_whole_in_the_order_they_were_posted(
+    bare: Bare, machines: int, header: int
 ) -> None:
-    # Messages of 3, 2 and 3 packets. One machine: AAABBCCC, two: ABABCACC, three: ABCABCAC.
-    sends = flows(4, (0, 1, 3 * PACKET), (0, 2, 2 * PACKET), (0, 3, 3 * PACKET))
-    result = engine.run(switch(4), sends, bare(send_machines=machines))
+    # AAABBCCC
+    params = bare(send_machines=machines, output_buffer_bytes=8 * PACKET, message_header_bytes=header)
+    result = engine.run(switch(4), of_packets(header), params)
+    assert ends(result) == [8 * FAST, *(ACROSS_SWITCH + place * FAST for place in (2, 4, 7))]
+
+
+@pytest.mark.parametrize("header", [0, 40])
+@pytest.mark.parametrize(
+    ("machines", "buffer_bytes", "last_packet"),
+    [
+        # In order, for want of machines: AAABBCCC.
+        (1, 4 * PACKET, (2, 4, 7)),
+        # ABABCACC, as A and C are still too much.
+        (2, 4 * PACKET, (5, 3, 7)),
+        # ABABACCC: A and C fit when B has left.
+        (2, 8 * PACKET - 1, (4, 3, 7)),
+        # ABCABCAC
+        (3, 4 * PACKET, (6, 4, 7)),
+        (3, 8 * PACKET - 1, (6, 4, 7)),
+        (256, 4 * PACKET, (6, 4, 7)),
+    ],
+)
+def test_messages_that_do_not_fit_the_buffer_alternate_packet_by_packet(
+    bare: Bare, machines: int, buffer_bytes: int, last_packet: tuple[int, int, int], header: int
+) -> None:
+    params = bare(send_machines=machines, output_buffer_bytes=buffer_bytes, message_header_bytes=header)
+    result = engine.run(switch(4), of_packets(header), params)
     assert ends(result) == [8 * FAST, *(ACROSS_SWITCH + place * FAST for place in last_packet)]
+
+
+# ---- what a message costs ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("size", "flits"),
+    [(0, 1), (19, 1), (20, 2), (PACKET - 45, 16), (PACKET - 44, 17), (PACKET, 17), (PACKET + 20, 18)],
+)
+def test_a_header_is_in_front_of_every_message_and_takes_a_packet_where_it_does_not_fit(
+    bare: Bare, size: int, flits: int
+) -> None:
+    result = engine.run(switch(2), flows(2, (0, 1, size)), bare(message_header_bytes=45), links=True)
+    packets = 1 + (flits > 16)
+    assert ends(result) == [flits * FAST_FLIT, ACROSS_SWITCH + (packets - 1) * FAST]
+    assert result.packets == packets
+    assert result.bytes_delivered == size
+    assert result.ranks.bytes_received.tolist() == [0, size]
+    assert result.links is not None
+    assert result.links.query("router == -1").flits.item() == flits
+
+
+def test_commands_of_a_burst_reach_the_nic_at_its_rate(bare: Bare) -> None:
+    # Numbers 0 to 4 are buffers that are posted at the start.
+    burst = flows(4, *((0, rank, 8) for rank in (1, 2, 3)))
+    result = engine.run(switch(4), burst, bare(nic_command_ps=2_000))
+    assert ends(result) == [
+        14_000 + FAST_FLIT,
+        *(start + ACROSS_SWITCH for start in (10_000, 12_000, 14_000)),
+    ]
+
+
+def test_posted_receives_are_commands_too(bare: Bare) -> None:
+    # The send of rank 0 is number 7, behind two receives; those of ranks 1 and 2 are number 5.
+    swap = flows(4, (1, 0, 8), (2, 0, 8), (0, 3, 8))
+    result = engine.run(switch(4), swap, bare(nic_command_ps=2_000))
+    assert ends(result) == [
+        10_000 + FAST_FLIT + ACROSS_SWITCH,
+        *[10_000 + FAST_FLIT] * 2,
+        14_000 + ACROSS_SWITCH,
+    ]
+
+
+def sends_at(time_ps: int, *receivers: int) -> ArraySchedule:
+    """Rank 0 sends 8 bytes to each rank when it has computed for so long."""
+    late = [f"a: calc {time_ps}"]
+    for rank in receivers:
+        late += [f"s{rank}: send 8b to {rank}", f"s{rank} requires a"]
+    return goal(late, *(["recv 8b from 0"] for _ in receivers))
+
+
+@pytest.mark.parametrize(
+    ("time_ps", "starts"),
+    [
+        # Numbers 5 to 8: the NIC could have had the first at 10 ns, and has the third at 14 ns.
+        (13_000, (13_000, 13_000 + FAST_FLIT, 14_000, 16_000)),
+        # All could have come by now: they follow each other as flits.
+        (16_000, tuple(16_000 + i * FAST_FLIT for i in range(4))),
+        (900_000, tuple(900_000 + i * FAST_FLIT for i in range(4))),
+    ],
+)
+def test_commands_are_counted_from_the_start_of_the_run(
+    bare: Bare, time_ps: int, starts: tuple[int, ...]
+) -> None:
+    result = engine.run(switch(5), sends_at(time_ps, 1, 2, 3, 4), bare(nic_command_ps=2_000))
+    assert ends(result) == [starts[-1] + FAST_FLIT, *(start + ACROSS_SWITCH for start in starts)]
+
+
+@pytest.mark.parametrize("window", [0, 2])
+def test_an_alltoall_sends_at_the_rate_of_commands_when_its_receives_are_posted(
+    bare: Bare, window: int
+) -> None:
+    # Five receives are commands 5 to 9, five sends 10 to 14. A window of two has room a flit after a send.
+    result = engine.run(switch(6), ShiftSchedule(6, 8, window=window), bare(nic_command_ps=2_000))
+    assert ends(result) == [28_000 + ACROSS_SWITCH] * 6
+
+
+def test_the_steps_of_a_ring_are_slower_than_commands(bare: Bare) -> None:
+    # Only the first one is held up: receive 5, send 6.
+    allreduce = motifs.ring(np.arange(5), 5 * 64, reduce_fs_per_byte=0)
+    result = engine.run(switch(5), allreduce, bare(nic_command_ps=2_000))
+    assert ACROSS_SWITCH > 2 * 2_000
+    assert ends(result) == [12_000 + 8 * ACROSS_SWITCH] * 5
+
+
+def test_the_way_to_and_from_the_nic_takes_time_and_holds_up_nothing(bare: Bare) -> None:
+    params = bare(nic_send_latency_ps=1_300, nic_recv_latency_ps=1_700, match_overhead_ps=17)
+    result = engine.run(switch(3), flows(3, (0, 1, PACKET), (0, 1, PACKET), (0, 2, 8)), params)
+    first = 1_300 + ACROSS_SWITCH + 1_700
+    assert ends(result) == [1_300 + 2 * FAST + FAST_FLIT, first + FAST + 17, first + 2 * FAST + 17]
+
+
+def test_the_way_to_the_nic_comes_after_the_wait_for_its_command(bare: Bare) -> None:
+    params = bare(nic_send_latency_ps=1_300, nic_command_ps=2_000, send_overhead_ps=300)
+    result = engine.run(switch(2), flows(2, (0, 1, 8)), params)
+    assert ends(result) == [5 * 2_000 + 1_300 + FAST_FLIT, 5 * 2_000 + 1_300 + ACROSS_SWITCH]
+
+
+@pytest.mark.parametrize(("limit", "sent"), [(0, FAST), (PACKET, FAST), (PACKET + 1, 0), (2**31, 0)])
+def test_an_eager_send_is_complete_when_the_processor_is_done_with_it(
+    bare: Bare, limit: int, sent: int
+) -> None:
+    # 8 x 2 ns of commands, buffers or way to the NIC do not concern the sender of an eager message.
+    then = goal(
+        ["s: send 1024b to 1", "c: calc 70", "c requires s"],
+        ["recv 1024b from 0"],
+    )
+    costs = {"nic_command_ps": 2_000, "nic_send_latency_ps": 400} if sent == 0 else {}
+    params = bare(eager_limit_bytes=limit, send_overhead_ps=900, **costs)
+    result = engine.run(switch(2), then, params)
+    left = 10_400 if sent == 0 else 900
+    assert ends(result) == [900 + sent + 70, left + ACROSS_SWITCH]
+
+
+@pytest.mark.parametrize("eager", [False, True])
+def test_a_step_with_an_eager_send_lasts_until_its_message_has_come(bare: Bare, eager: bool) -> None:
+    # Injection takes longer than the way: only who waits for it notices.
+    ranks, packets = 6, 3
+    allreduce = motifs.ring(np.arange(ranks), ranks * packets * PACKET, reduce_fs_per_byte=0)
+    params = bare(
+        host_latency_ps=0,
+        router_input_latency_ps=0,
+        router_output_latency_ps=0,
+        eager_limit_bytes=2**31 if eager else 0,
+    )
+    result = engine.run(switch(ranks), allreduce, params)
+    # The head of the last packet is there before its end has left, which the next message waits for.
+    steps = 2 * (ranks - 1)
+    assert ends(result) == [steps * packets * FAST - (FAST if eager else 0)] * ranks
+
+
+@pytest.mark.parametrize(
+    ("eager", "second_starts"), [(False, 2_000 + 5 * FAST + 2_000), (True, 2_000 + 5 * FAST)]
+)
+def test_a_window_does_not_keep_eager_sends_back(bare: Bare, eager: bool, second_starts: int) -> None:
+    # The processor is done with the second message while the NIC still sends the first.
+    n = 5
+    params = bare(eager_limit_bytes=2**31 if eager else 0, send_overhead_ps=2_000)
+    assert n * FAST > 2_000
+    result = engine.run(HyperX2D(3, 1), ShiftSchedule(3, n * PACKET, window=1), params)
+    assert ends(result) == [second_starts + ENTER + (n - 1) * SLOW + HOP + LEAVE] * 3
 
 
 def test_a_message_costs_its_sender_a_send_and_its_receiver_a_match(bare: Bare) -> None:
@@ -402,15 +575,16 @@ def test_ping_pong_takes_a_crossing_each_way(bare: Bare) -> None:
     assert ends(result) == [2 * rounds * ACROSS_SWITCH, (2 * rounds - 1) * ACROSS_SWITCH + FAST_FLIT]
 
 
-def test_a_window_keeps_the_next_message_back_until_one_has_left(bare: Bare) -> None:
-    # Two messages of n packets over two links: together they share the host link, else the second starts n
-    # packets later.
+@pytest.mark.parametrize("fits", [False, True])
+@pytest.mark.parametrize("window", [0, 1, 2])
+def test_a_window_keeps_the_next_message_back_until_one_has_left(bare: Bare, window: int, fits: bool) -> None:
+    # Two messages of n packets over two links: when both wait at the NIC and do not fit its buffer, they
+    # share the host link; else the second starts n packets later.
     n = 5
-    network = HyperX2D(3, 1)
-    last = ENTER + (n - 1) * SLOW + HOP + LEAVE
-    for window, second_starts in ((0, FAST), (2, FAST), (1, n * FAST)):
-        result = engine.run(network, ShiftSchedule(3, n * PACKET, window=window), bare())
-        assert ends(result) == [last + second_starts] * 3, f"window {window}"
+    params = bare(output_buffer_bytes=(2 if fits else 1) * n * PACKET)
+    result = engine.run(HyperX2D(3, 1), ShiftSchedule(3, n * PACKET, window=window), params)
+    second_starts = n * FAST if fits or window == 1 else FAST
+    assert ends(result) == [second_starts + ENTER + (n - 1) * SLOW + HOP + LEAVE] * 3
 
 
 # ---- collectives ------------------------------------------------------------------------------------------
@@ -465,9 +639,9 @@ def test_lockstep_makes_every_step_as_long_as_its_longest_stream(bare: Bare, loc
 
 
 def test_the_study_s_defaults_apply_when_no_parameters_are_given() -> None:
-    # A send and a match of 1 ns, but the NIC takes no command before five times 2 ns are over; 2 ns to and from it.
-    # The header does not fit the packet: its own follows 40.96 ns behind. 40 ns host links, 20 ns into and out of
-    # the switch.
+    # A send and a match of 1 ns, but the NIC takes no command before five times 2 ns are over; 2 ns to and
+    # from it. The header does not fit the packet: its own follows 40.96 ns behind. 40 ns host links, 20 ns
+    # into and out of the switch.
     result = engine.run(switch(2), flows(2, (0, 1, 8192)))
     across = 40_000 + 20_000 + 20_000 + 40_000
     assert ends(result) == [1_000, 10_000 + 2_000 + 40_960 + across + 2_000 + 1_000]

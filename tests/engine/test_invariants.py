@@ -50,7 +50,9 @@ class Case:
         return ranks.astype(np.int64), peers.astype(np.int64), operations.value[send]
 
     def packets(self, size_bytes: Int64) -> Int64:
-        return np.asarray(np.maximum(1, -(-size_bytes // self.params.packet_bytes)), dtype=np.int64)
+        """Of messages with so many bytes of payload."""
+        whole = size_bytes + self.params.message_header_bytes
+        return np.asarray(np.maximum(1, -(-whole // self.params.packet_bytes)), dtype=np.int64)
 
     @property
     def packet_flits(self) -> int:
@@ -59,7 +61,7 @@ class Case:
 
     def flits(self, size_bytes: Int64) -> Int64:
         full = self.packets(size_bytes) - 1
-        rest = size_bytes - full * self.params.packet_bytes
+        rest = size_bytes + self.params.message_header_bytes - full * self.params.packet_bytes
         last = np.maximum(1, -(-rest // self.params.flit_bytes))
         return np.asarray(full * self.packet_flits + last, dtype=np.int64)
 
@@ -70,11 +72,17 @@ class Case:
         return time_ps
 
     def least_latency_ps(self, source: Int64, destination: Int64) -> Int64:
-        """Of an empty network: no route from rank to rank is faster."""
+        """Of an empty network between two NICs: no route from rank to rank is faster."""
         p, router = self.params, self.topology.endpoint_router[self.placement]
         hops = router_hops(self.topology, router)[source, router[destination]].astype(np.int64)
         crossing = p.router_input_latency_ps + p.router_output_latency_ps
         return 2 * p.host_latency_ps + crossing + hops * (p.link_latency_ps + crossing)
+
+    @property
+    def least_start_ps(self) -> int:
+        """Before that no NIC has a message: five commands are in front of all others."""
+        p = self.params
+        return max(p.send_overhead_ps, 5 * p.nic_command_ps) + p.nic_send_latency_ps
 
 
 SMALL_SIDE = st.integers(1, 3)
@@ -267,15 +275,19 @@ def test_no_rank_is_done_before_latency_and_its_own_link_allow(case: Case) -> No
     end = result.ranks.end_ps.to_numpy()
     flit_ps = case.flit_ps(LinkKind.HOST)
     flits = case.flits(size)
-    injected = np.bincount(source, flits, len(end)) * flit_ps
-    assert (end >= injected).all()
+    p = case.params
+    # Nobody waits for an eager message to leave.
+    waited_for = np.where(size < p.eager_limit_bytes, 0, flits)
+    injected = np.bincount(source, waited_for, len(end)) * flit_ps
+    assert (end >= np.where(injected > 0, case.least_start_ps + injected, 0)).all()
     # A message needs its latency from when its last packet leaves, and that leaves after all others of it.
     before_last = (case.packets(size) - 1) * case.packet_flits * flit_ps
-    assert (end[destination] >= case.least_latency_ps(source, destination) + before_last).all()
+    at_ends = case.least_start_ps + p.nic_recv_latency_ps + p.match_overhead_ps
+    assert (end[destination] >= at_ends + case.least_latency_ps(source, destination) + before_last).all()
     received = np.bincount(destination, flits, len(end)) * flit_ps
-    p = case.params
     across = 2 * p.host_latency_ps + p.router_input_latency_ps + p.router_output_latency_ps
-    assert (end >= np.where(received > 0, across + received - case.packet_flits * flit_ps, 0)).all()
+    bound = at_ends + across + received - case.packet_flits * flit_ps
+    assert (end >= np.where(received > 0, bound, 0)).all()
 
 
 @settings(max_examples=40, deadline=None)
@@ -346,7 +358,7 @@ def test_packets_arrive_on_shortest_ways_where_boards_are_on_two_leaves(
 ) -> None:
     topology = HxMesh(*shape, radix=radix)
     n = topology.num_endpoints
-    params = NetworkParams(packet_bytes=64, flit_bytes=64)
+    params = NetworkParams(packet_bytes=64, flit_bytes=64, message_header_bytes=0)
     result = engine.run(topology, ShiftSchedule(n, 64), params)
     assert result.status == "complete", result.message
     distances = router_hops(topology, np.arange(n))[:, :n]

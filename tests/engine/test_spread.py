@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pandas as pd
 import pytest
 
@@ -16,7 +18,12 @@ PACKET = 1024
 def params(buffer_packets: int = 8) -> NetworkParams:
     size = buffer_packets * PACKET
     return NetworkParams(
-        packet_bytes=PACKET, flit_bytes=64, input_buffer_bytes=size, output_buffer_bytes=size, crossbar_bps=0
+        packet_bytes=PACKET,
+        flit_bytes=64,
+        input_buffer_bytes=size,
+        output_buffer_bytes=size,
+        crossbar_bps=0,
+        message_header_bytes=0,
     )
 
 
@@ -73,6 +80,53 @@ def test_an_adaptive_fat_tree_keeps_to_the_deterministic_uplink_while_that_has_r
     many_to_one = sends(12, [(rank, 6) for rank in range(4)], packets=40)
     links = link_table(tree, many_to_one, params(buffer_packets=1_000))
     assert uplinks(links, leaf=0, down=4) == [0, 0, 160, 0]
+
+
+def one_packet_each(delays_ps: list[int], size: int) -> ArraySchedule:
+    """Ranks 0, 1, ... send to rank 6, each when it has computed for so long."""
+    text = ["num_ranks 12"]
+    for rank, delay in enumerate(delays_ps):
+        text.append(f"rank {rank} {{\na: calc {delay}\nb: send {size}b to 6\nb requires a\n}}")
+    received = "\n".join(f"recv {size}b from {rank}" for rank in range(len(delays_ps)))
+    return parse_goal("\n".join([*text, f"rank 6 {{\n{received}\n}}"]), calc_unit_ps=1)
+
+
+@pytest.mark.parametrize(
+    ("late_ps", "used", "behind"), [(0, [0, 0, 4, 0], 3), (1, [1, 0, 3, 0], 2), (2, [1, 0, 3, 0], 2)]
+)
+def test_packets_that_arrive_together_choose_by_the_same_credits(
+    bare: Callable[..., NetworkParams], late_ps: int, used: list[int], behind: int
+) -> None:
+    # Queues hold two packets. Of four together the first goes onto the link, two into the queue and the last
+    # waits for room: none has seen another. One that is later sees a queue with less than half free.
+    tree = FatTree.merlin([(4, 4)], top=3, adaptive=True)
+    result = engine.run(
+        tree,
+        one_packet_each([0, 0, 0, late_ps], PACKET),
+        bare(output_buffer_bytes=2 * PACKET, bandwidth_bps={"uplink": 400 * 10**9}),
+        links=True,
+    )
+    assert result.links is not None
+    assert uplinks(result.links, leaf=0, down=4) == used
+    # Packets take 20.48 ns on an uplink; two of them, host links and three routers with delays of `bare`.
+    assert result.ranks.end_ps[6] == 2 * 31_000 + 2 * 41_000 + 3 * 10_000 + behind * 20_480
+
+
+@pytest.mark.parametrize(("packet_flits", "used"), [(17, [0, 0, 3, 0]), (18, [1, 0, 2, 0])])
+def test_half_a_queue_of_an_odd_number_of_flits_is_rounded_down(
+    bare: Callable[..., NetworkParams], packet_flits: int, used: list[int]
+) -> None:
+    # One after the other: onto the link, into the queue of 33 flits, and a third that sees 16 or 15 free.
+    size = packet_flits * 64
+    tree = FatTree.merlin([(4, 4)], top=3, adaptive=True)
+    result = engine.run(
+        tree,
+        one_packet_each([0, 1, 2], size),
+        bare(packet_bytes=size, output_buffer_bytes=33 * 64),
+        links=True,
+    )
+    assert result.links is not None
+    assert uplinks(result.links, leaf=0, down=4) == used
 
 
 def test_an_hxmesh_with_line_trees_takes_all_uplinks_to_one_leaf() -> None:

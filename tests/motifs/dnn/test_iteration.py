@@ -58,6 +58,9 @@ def endless(**changes: int) -> NetworkParams:
         send_overhead_ps=0,
         recv_overhead_ps=0,
         match_overhead_ps=0,
+        nic_command_ps=0,
+        nic_send_latency_ps=0,
+        nic_recv_latency_ps=0,
         bandwidth_bps=bandwidth,
         **changes,
     )
