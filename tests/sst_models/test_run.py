@@ -288,6 +288,40 @@ def test_killed(tmp_path: Path, sst_library: Path) -> None:
     assert "killed by SIGKILL" in outcome.message
 
 
+FULL_DISK = """
+mount -t tmpfs -o size=1m tmpfs "$1"
+cp -r "$2" "$1/run"
+head -c 2m /dev/zero > "$1/run/others" 2> /dev/null || true
+exec "$3" -c "$4" "$1/run" "$5"
+"""
+RUN_AND_TELL = """
+import sys
+from pathlib import Path
+from sst_models.run import RunOptions, run
+outcome = run(Path(sys.argv[1]), RunOptions(library=Path(sys.argv[2])))
+print(outcome.status, outcome.message, sep=chr(10))
+"""
+
+
+def test_disk_full(small: Path, sst_library: Path, tmp_path: Path) -> None:
+    """On a file system of 1 MiB, which only this test's own processes see."""
+    apart = ("unshare", "--map-root-user", "--mount")
+    if shutil.which("unshare") is None or subprocess.run([*apart, "true"], check=False).returncode != 0:
+        pytest.skip("nothing can be mounted here")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    arguments = [disk, small, sys.executable, RUN_AND_TELL, sst_library]
+    done = subprocess.run(
+        [*apart, "sh", "-euc", FULL_DISK, "sh", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=TIME_LIMIT_S,
+    )
+    status, message = done.stdout.splitlines()
+    assert status == "failed", done.stderr
+    assert message.startswith("the disk is full: the records of the run in")
+
+
 def test_wrong_version(small: Path, sst_library: Path) -> None:
     manifest = json.loads((small / "manifest.json").read_text())
     (small / "manifest.json").write_text(json.dumps(manifest | {"sst_version": "15.1"}))
