@@ -277,10 +277,16 @@ def _values(
         endpoint = {
             "packet_size": f"{params.packet_bytes}B",
             "flit_size": f"{params.flit_bytes}B",
+            "message_header": f"{params.message_header_bytes}B",
+            "send_buffer": f"{params.output_buffer_bytes}B",
             "send_machines": params.send_machines,
             "send_overhead": time_text(params.send_overhead_ps),
             "recv_overhead": time_text(params.recv_overhead_ps),
             "match_overhead": time_text(params.match_overhead_ps),
+            "nic_command": time_text(params.nic_command_ps),
+            "nic_send_latency": time_text(params.nic_send_latency_ps),
+            "nic_recv_latency": time_text(params.nic_recv_latency_ps),
+            "eager_limit": f"{params.eager_limit_bytes}B",
         }
         statistics["hxmesh.replay"] = ["messages_received", "bytes_received"]
         values["endpoint"] = endpoint
@@ -309,7 +315,7 @@ def _values(
             "ember.EmberEngine": {"jobId": 0, "motif_count": 1, "motifLog": "", "api.0.module": ""},
             "firefly.hades": values["functions"]
             | dict.fromkeys(("numNodes", "netMapName", "netMapSize", "netId", "netMapId", "coreId")),
-            "firefly.VirtNic": {},
+            "firefly.VirtNic": values["adapter"],
             "firefly.CtrlMsgProto": values["messages"],
             "firefly.ctrlMsg": values["messages"],
         }
@@ -334,13 +340,29 @@ def _motifs(workload: Workload) -> list[ember.Motif]:
     return [ember.Motif("Init"), ember.Motif("hxmesh.Replay", arguments), ember.Motif("Fini")]
 
 
-def _firefly(params: NetworkParams) -> dict[str, Any]:
-    """Firefly's parameters that come nearest to the packet engine's endpoint.
+FIREFLY_HEADER_BYTES = 45
+"""In front of a message: MsgHdr 1, MatchMsgHdr 12 (nic.h), MatchHdr 32 (ctrlMsgCommReq.h)."""
 
-    Messages that an endpoint sends at a time become send machines; software delays stand where Firefly has
-    them, everything else that costs time at an endpoint costs none.
+FIREFLY_LINK_NS = 1
+"""Between Firefly's processor and its adapter: the latency of the link in the template."""
+
+FIREFLY_EAGER_BYTES = 12_000
+"""Largest message that Firefly sends without asking, as in firefly/pyfirefly.py. The study's limit of 2 GiB
+cannot be given to a stock Firefly: it allocates as much for every receive (ctrlMsgProcessQueuesState.h,
+ShortRecvBuffer).
+"""
+
+
+def _firefly(params: NetworkParams) -> dict[str, Any]:
+    """Firefly's parameters that are the packet engine's endpoint; what else costs time there costs none.
+
+    Raises ConfigError for what Firefly cannot be told.
     """
-    nanoseconds = {name: round(getattr(params, name) / 1000) for name in ("match_overhead_ps",)}
+    if params.message_header_bytes != FIREFLY_HEADER_BYTES:
+        raise ConfigError(
+            f"message_header_bytes is {params.message_header_bytes} but must be {FIREFLY_HEADER_BYTES} for "
+            "endpoints of Ember: Firefly's headers cannot be changed."
+        )
     nic = {
         "packetSize": f"{params.packet_bytes}B",
         "packetOverhead": 0,
@@ -351,9 +373,9 @@ def _firefly(params: NetworkParams) -> dict[str, Any]:
         # An endpoint that receives from many at a time would otherwise stall its link.
         "maxActiveRecvStreams": 1024,
         "maxPendingRecvPkts": 4096,
-        "nic2host_lat": "1ns",
-        "rxMatchDelay_ns": 0,
-        "txDelay_ns": 0,
+        "nic2host_lat": f"{FIREFLY_LINK_NS}ns",
+        "rxMatchDelay_ns": _whole_ns(params, "nic_recv_latency_ps", FIREFLY_LINK_NS) - FIREFLY_LINK_NS,
+        "txDelay_ns": _whole_ns(params, "nic_send_latency_ps", FIREFLY_LINK_NS) - FIREFLY_LINK_NS,
         "hostReadDelay_ns": 0,
         "dmaBW_GBs": 0,
         "useSimpleMemoryModel": 0,
@@ -367,8 +389,8 @@ def _firefly(params: NetworkParams) -> dict[str, Any]:
     }
     messages = {
         "nicsPerNode": 1,
-        "shortMsgLength": 12000,
-        "matchDelay_ns": nanoseconds["match_overhead_ps"],
+        "shortMsgLength": FIREFLY_EAGER_BYTES,
+        "matchDelay_ns": _whole_ns(params, "match_overhead_ps"),
         "regRegionBaseDelay_ns": 0,
         "regRegionPerPageDelay_ns": 0,
         "regRegionXoverLength": 4096,
@@ -380,12 +402,26 @@ def _firefly(params: NetworkParams) -> dict[str, Any]:
         "rxMemcpyModParams.base": "0ps",
         "txSetupMod": "firefly.LatencyMod",
         "rxSetupMod": "firefly.LatencyMod",
-        "txSetupModParams.base": time_text(params.send_overhead_ps),
-        "rxSetupModParams.base": time_text(params.recv_overhead_ps),
+        "rxPostMod": "firefly.LatencyMod",
+        "txSetupModParams.base": f"{_whole_ns(params, 'send_overhead_ps')}ns",
+        "rxSetupModParams.base": "0ns",
+        "rxPostModParams.base": f"{_whole_ns(params, 'recv_overhead_ps')}ns",
         "rendezvousVN": 0,
         "ackVN": 0,
     }
-    return {"nic": nic, "functions": functions, "messages": messages}
+    adapter = {"latPerSend_ns": _whole_ns(params, "nic_command_ps")}
+    return {"nic": nic, "adapter": adapter, "functions": functions, "messages": messages}
+
+
+def _whole_ns(params: NetworkParams, name: str, least_ns: int = 0) -> int:
+    """A time of `params` in nanoseconds, in which Firefly counts; ConfigError for one that it cannot have."""
+    value_ps: int = getattr(params, name)
+    if value_ps % 1000 or value_ps < 1000 * least_ns:
+        floor = f", at least {1000 * least_ns}" if least_ns else ""
+        raise ConfigError(
+            f"{name} is {value_ps} but must be whole nanoseconds{floor} for endpoints of Ember."
+        )
+    return value_ps // 1000
 
 
 _SECTIONS = {
@@ -393,6 +429,7 @@ _SECTIONS = {
     "merlin.linkcontrol": "network_interface",
     "hxmesh.replay": "endpoint",
     "firefly.nic": "nic",
+    "firefly.VirtNic": "adapter",
     "firefly.hades": "functions",
     "firefly.ctrlMsg": "messages",
 }

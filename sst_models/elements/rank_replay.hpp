@@ -2,25 +2,17 @@
 // standard library only.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "hxmesh/endpoint.hpp"
 #include "schedule_file.hpp"
 
 namespace hxmesh::sst {
 
 using TimePs = std::int64_t;
-
-/// What messages cost the processor of a rank, which does one thing at a time.
-struct Overheads {
-    TimePs send_ps = 0;  // to start a send
-    TimePs recv_ps = 0;  // to post a receive
-    TimePs match_ps = 0; // for each posted receive looked at until an arrived message finds its own
-    [[nodiscard]] bool none() const { return send_ps == 0 && recv_ps == 0 && match_ps == 0; }
-};
 
 /// A rank's completion record; times are -1 until something happened.
 struct RankRecord {
@@ -72,15 +64,15 @@ class RankReplay {
       public:
         virtual ~Services() = default;
         [[nodiscard]] virtual TimePs now() const = 0;
-        /// Queues the message of a send; RankReplay::injected is to follow when its last packet has left.
+        /// The NIC has the message of a send; RankReplay::injected is to follow when its last packet has left.
         virtual void send(std::uint32_t op) = 0;
         /// Calls RankReplay::on_timer(op, what) `delay` from now.
         virtual void timer(TimePs delay, std::uint32_t op, std::uint32_t what) = 0;
     };
 
-    RankReplay(RankSchedule schedule, Overheads overheads)
+    RankReplay(RankSchedule schedule, const EndpointCosts &costs)
         : schedule_(std::move(schedule)),
-          overheads_(overheads),
+          costs_(costs),
           dependencies_(schedule_),
           state_(schedule_.operations.size(), kIdle),
           left_(schedule_.operations.size()) {
@@ -97,9 +89,9 @@ class RankReplay {
     /// The last packet of the message of a send has left.
     void injected(std::uint32_t op, Services &services) {
         record_.bytes_sent += schedule_.operations[op].value;
-        complete(op, services);
+        if (schedule_.operations[op].value > costs_.eager_bytes) complete(op, services);
     }
-    /// The last packet of the message of a receive has arrived.
+    /// The processor has been told of the message of a receive.
     void delivered(std::uint32_t op, Services &services) {
         record_.bytes_received += schedule_.operations[op].value;
         if (state_[op] == kPosted)
@@ -110,6 +102,8 @@ class RankReplay {
     void on_timer(std::uint32_t op, std::uint32_t what, Services &services) {
         if (what == kExecute)
             execute(op, services);
+        else if (what == kHandOver)
+            services.send(op);
         else
             complete(op, services);
     }
@@ -129,31 +123,29 @@ class RankReplay {
     }
 
   private:
-    static constexpr std::uint32_t kExecute = 0, kElapsed = 1;
+    static constexpr std::uint32_t kExecute = 0, kElapsed = 1, kHandOver = 2;
     enum State : std::uint8_t { kIdle, kPosted, kArrivedEarly, kMatching, kComplete };
-
-    /// When something that takes `cost` and is asked for now is done by the processor.
-    TimePs work(TimePs cost, const Services &services) { return free_ = std::max(free_, services.now()) + cost; }
 
     /// All dependencies are complete: runs the operation, after what it costs the rank's processor.
     void issue(std::uint32_t op, Services &services) {
         const std::uint8_t kind = schedule_.operations[op].kind;
-        if (kind > kRecv || overheads_.none()) {
+        if (kind > kRecv || costs_.free_processor()) {
             execute(op, services);
             return;
         }
         // Also what costs nothing waits for a processor that is matching.
-        const TimePs ready = work(kind == kSend ? overheads_.send_ps : overheads_.recv_ps, services);
+        const TimePs ready = processor_.work(services.now(), kind == kSend ? costs_.send_ps : costs_.recv_ps);
         services.timer(ready - services.now(), op, kExecute);
     }
     void execute(std::uint32_t op, Services &services) {
         switch (schedule_.operations[op].kind) {
         case kSend:
             state_[op] = kPosted;
-            services.send(op);
+            hand_over(op, services);
             break;
         case kRecv:
-            if (overheads_.match_ps != 0) open_.push_back(op);
+            commands_.post_receives(1);
+            if (costs_.match_ps != 0) open_.post(op);
             if (state_[op] == kArrivedEarly)
                 match(op, services);
             else
@@ -167,17 +159,24 @@ class RankReplay {
             complete(op, services);
         }
     }
+    /// The processor is done with a send: its NIC will have it; that of an eager message is complete.
+    void hand_over(std::uint32_t op, Services &services) {
+        const TimePs delay = commands_.send(services.now(), costs_) - services.now();
+        if (delay == 0)
+            services.send(op);
+        else
+            services.timer(delay, op, kHandOver);
+        if (schedule_.operations[op].value <= costs_.eager_bytes) complete(op, services);
+    }
     /// An arrived message looks through the open receives, in the order they were posted, for its own.
     void match(std::uint32_t op, Services &services) {
-        if (overheads_.match_ps == 0) {
+        if (costs_.match_ps == 0) {
             complete(op, services);
             return;
         }
-        const auto found = std::find(open_.begin(), open_.end(), op);
-        const TimePs looked_at = found - open_.begin() + 1;
-        open_.erase(found);
         state_[op] = kMatching;
-        services.timer(work(overheads_.match_ps * looked_at, services) - services.now(), op, kElapsed);
+        const TimePs ready = processor_.work(services.now(), costs_.match_ps * open_.match(op));
+        services.timer(ready - services.now(), op, kElapsed);
     }
     /// Marks an operation complete and issues what waited for it; a worklist, since chains of waits can be long.
     void complete(std::uint32_t first, Services &services) {
@@ -208,13 +207,14 @@ class RankReplay {
     }
 
     RankSchedule schedule_;
-    Overheads overheads_;
+    EndpointCosts costs_;
     Dependencies dependencies_;
     std::vector<std::uint8_t> state_; // [ops]
-    std::vector<std::uint32_t> open_; // posted receives, if matching costs anything
     std::vector<std::uint32_t> worklist_;
     std::size_t left_;
-    TimePs free_ = 0; // when the processor has done what it was asked
+    Processor processor_;
+    NicCommands commands_;
+    PostedReceives<std::uint32_t> open_; // if matching costs anything
     bool completing_ = false;
     RankRecord record_;
 };

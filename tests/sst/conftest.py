@@ -15,8 +15,8 @@ from engine import NetworkParams
 from motifs import Schedule
 from sst_models import build, locate
 from sst_models.locate import Installation
-from sst_models.render import ReplayWorkload, render
-from topologies import HxMesh
+from sst_models.render import ReplayWorkload, SstOptions, render
+from topologies import Topology
 from topologies.errors import ConfigError
 
 MEMORY_LIMIT_KIB = 8_000_000
@@ -66,23 +66,24 @@ def library(installation: Installation, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture
 def sst(library: Path, installation: Installation, tmp_path: Path) -> Run:
-    """Render a schedule on a HammingMesh, run it, return what is left.
+    """Render a schedule on a network, run it, return what is left.
 
     `changes` are texts replaced in config.py, each there exactly once.
     """
 
     def run(
-        network: HxMesh,
+        network: Topology,
         schedule: Schedule,
         params: NetworkParams | None = None,
         *,
         command: tuple[str, ...] = ("sst",),
         ember: bool = False,
+        options: SstOptions | None = None,
         changes: dict[str, str] | None = None,
         name: str = "run",
     ) -> Ended:
         directory = tmp_path / name
-        config = render(directory, network, ReplayWorkload(schedule, ember=ember), params)
+        config = render(directory, network, ReplayWorkload(schedule, ember=ember), params, options=options)
         text = config.read_text()
         for old, new in (changes or {}).items():
             assert text.count(old) == 1, old

@@ -16,7 +16,8 @@ import motifs
 from engine import NetworkParams
 from motifs import ArraySchedule, Schedule
 from sst_models.locate import Installation
-from topologies import HxMesh
+from sst_models.render import SstOptions
+from topologies import FatTree, HxMesh, Topology
 
 pytestmark = pytest.mark.sst
 
@@ -30,7 +31,7 @@ Run = Callable[..., Any]
 """The fixture `sst`."""
 
 
-def one_message(network: HxMesh, source: int, destination: int, size: int) -> ArraySchedule:
+def one_message(network: Topology, source: int, destination: int, size: int) -> ArraySchedule:
     ranks = network.num_endpoints
     kind, peer = np.zeros(2, dtype=np.uint8), np.zeros(2, dtype=np.int32)
     for at, (rank, other) in enumerate(sorted([(source, destination), (destination, source)])):
@@ -84,8 +85,10 @@ def test_one_packet_takes_the_packet_engines_time_and_merlins_start_ups(
 ) -> None:
     """Merlin's idle ports start a flit late, and its crossbar moves packets when its clock ticks."""
     network = HxMesh(2, 1, 2, 2)
-    params = NetworkParams(match_overhead_ps=0, bandwidth_bps={"row": 200 * 10**9, "column": 100 * 10**9})
-    schedule = one_message(network, 0, destination, 8192)
+    params = NetworkParams(
+        match_overhead_ps=0, eager_limit_bytes=0, bandwidth_bps={"row": 200 * 10**9, "column": 100 * 10**9}
+    )
+    schedule = one_message(network, 0, destination, 8192 - params.message_header_bytes)
     ours = engine.run(network, schedule, params)
     theirs = sst(network, schedule, params)
     flit_ps = {"host": 1280, "board": 5120, "row": 10240, "column": 20480}
@@ -96,6 +99,95 @@ def test_one_packet_takes_the_packet_engines_time_and_merlins_start_ups(
     assert 0 <= late <= routers * clock_ps
     # A send is over when its last byte has left, here after one flit of starting.
     assert int(theirs.records[0]["end_ps"]) - ours.ranks.end_ps[0] == flit_ps["host"]
+
+
+ONE_ROUTER = FatTree.from_shape("16,1:1")
+FLIT_PS, CLOCK_PS = 1280, 640
+"""Of the links and of the crossbars of that network."""
+
+SMALL = {
+    "alltoall of 16 B": ("alltoall", {"message_bytes": 16}, 1),
+    "alltoall of 4 KiB": ("alltoall", {"message_bytes": 4096}, 1),
+    "alltoall of one packet": ("alltoall", {"message_bytes": 8192 - 45}, 1),
+    "alltoall of 16 KiB": ("alltoall", {"message_bytes": 16384}, 1),
+    "ring of 64 B": ("ring", {"total_bytes": 16 * 64}, 30),
+    "ring of 64 KiB": ("ring", {"total_bytes": 16 * 65536}, 30),
+}
+"""Motif, its parameters, and how many messages wait for each other."""
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_small_messages_take_the_packet_engines_time(sst: Run, name: str) -> None:
+    """Two ports that start a flit late and a clock, for each message that another one waits for."""
+    motif, values, steps = SMALL[name]
+    schedule = motifs.build(motif, ONE_ROUTER, **values)
+    ours = engine.run(ONE_ROUTER, schedule)
+    theirs = sst(ONE_ROUTER, schedule)
+    late = theirs.end_ps - ours.simulated_time_ps
+    assert steps * 2 * FLIT_PS <= late <= steps * (2 * FLIT_PS + CLOCK_PS)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_small_messages_take_fireflys_time(sst: Run, installation: Installation, name: str) -> None:
+    """Firefly counts part of the way to the processor from the first packet, not the last: 1 ns less."""
+    needs_motif(installation)
+    motif, values, steps = SMALL[name]
+    schedule = motifs.build(motif, ONE_ROUTER, **values)
+    eager = SstOptions(further={"firefly.ctrlMsg": {"shortMsgLength": 2**17}})
+    firefly = sst(ONE_ROUTER, schedule, ember=True, options=eager, name="firefly")
+    theirs = sst(ONE_ROUTER, schedule)
+    assert abs(theirs.end_ps - firefly.end_ps) <= 1000 * steps
+
+
+def fan_out(sizes: list[int]) -> ArraySchedule:
+    """Rank 0 sends a message of each size at once, to ranks 1, 2, ..."""
+    n, ranks = len(sizes), ONE_ROUTER.num_endpoints
+    return ArraySchedule(
+        ranks,
+        np.concatenate([[0], n + np.minimum(np.arange(ranks), n)]),
+        np.repeat(np.array([0, 1], dtype=np.uint8), n),
+        np.concatenate([np.arange(1, n + 1), np.zeros(n)]).astype(np.int32),
+        np.array(2 * sizes),
+        np.zeros(2 * n, dtype=np.int32),
+        np.zeros(2 * n + 1, dtype=np.int64),
+        np.zeros(0, dtype=np.int64),
+    )
+
+
+SEND_ORDER = {
+    "all fit the buffer": ([65536] * 4, 2**20),
+    "two of four fit the buffer": ([2**20] * 4, 2**21),
+    "none of six fits the buffer": ([2**20] * 6, 2**16),
+}
+
+
+@pytest.mark.parametrize("name", SEND_ORDER)
+def test_messages_leave_in_fireflys_order(sst: Run, installation: Installation, name: str) -> None:
+    needs_motif(installation)
+    sizes, buffer_bytes = SEND_ORDER[name]
+    schedule = fan_out(sizes)
+    params = NetworkParams(output_buffer_bytes=buffer_bytes)
+    eager = SstOptions(further={"firefly.ctrlMsg": {"shortMsgLength": 2**20}})
+    firefly = sst(ONE_ROUTER, schedule, params, ember=True, options=eager, name="firefly")
+    theirs = sst(ONE_ROUTER, schedule, params)
+    for rank, record in theirs.records.items():
+        assert abs(int(record["end_ps"]) - int(firefly.records[rank]["end_ps"])) <= 1000 + 2 * FLIT_PS
+    # An eager send is over when the processor has done it, with the message still at the adapter.
+    assert int(theirs.records[0]["end_ps"]) == len(sizes) * params.send_overhead_ps
+    assert int(theirs.records[0]["bytes_sent"]) == sum(sizes)
+
+
+def test_a_send_that_is_not_eager_ends_when_its_last_packet_has_left(sst: Run) -> None:
+    schedule = fan_out([65536, 65536])
+    ends = [
+        sst(ONE_ROUTER, schedule, NetworkParams(eager_limit_bytes=limit), name=str(limit)).records[0][
+            "end_ps"
+        ]
+        for limit in (65535, 65536)
+    ]
+    on_link_ps = 2 * (65536 // 256 + 1) * FLIT_PS
+    assert on_link_ps < int(ends[0]) < on_link_ps + 20_000
+    assert int(ends[1]) == 2000
 
 
 NETWORKS = {
@@ -179,6 +271,24 @@ def test_messages_of_no_bytes_and_computation(sst: Run) -> None:
         ('"send_machines": 4', '"send_machines": 0', "send_machines is 0 but must be 1 to 65536."),
         ('"packet_size": "8192B"', '"packet_size": "3b"', "packet_size is 3b but must be whole bytes"),
         ('"send_overhead": "1ns"', '"send_overhead": "1B"', "send_overhead is 1B but must be a time such as"),
+        ('"nic_command": "2ns"', '"nic_command": "2B"', "nic_command is 2B but must be a time such as 2ns."),
+        ('"nic_send_latency": "2ns"', '"nic_send_latency": "-1ns"', "nic_send_latency is -1ns but must be a"),
+        (
+            '"nic_recv_latency": "2ns"',
+            '"nic_recv_latency": "2Hz"',
+            "nic_recv_latency is 2Hz but must be a time",
+        ),
+        ('"message_header": "45B"', '"message_header": "45"', "message_header is 45 but must be whole bytes"),
+        (
+            '"eager_limit": "2147483647B"',
+            '"eager_limit": "-8b"',
+            "eager_limit is -8b but must be whole bytes",
+        ),
+        (
+            '"send_buffer": "32000000B"',
+            '"send_buffer": "0B"',
+            "send_buffer is 0B but must be whole bytes such",
+        ),
         ('os.path.join(HERE, "schedule.bin")', '"none.bin"', "schedule file none.bin cannot be opened"),
         ('"schedule": SCHEDULE, ', "", "schedule is missing but must be the path of a"),
         ('"records": RECORDS', '"records": "/no"', "records is /no but must be a directory that"),
@@ -228,9 +338,13 @@ def test_rank_that_does_not_take_part_is_waited_for(sst: Run) -> None:
     assert all("receive from rank 0 (operation" in record["waiting_for"] for record in run.records.values())
 
 
-def test_ember_motif(sst: Run, installation: Installation) -> None:
+def needs_motif(installation: Installation) -> None:
     if "ember" not in installation.libraries or installation.ember_source is None:
         pytest.skip("no sources of Ember of this version")
+
+
+def test_ember_motif(sst: Run, installation: Installation) -> None:
+    needs_motif(installation)
     network = HxMesh(2, 2, 2, 2)
     schedule = alltoall(network, 65536)
     runs = [sst(network, schedule, command=command, ember=True) for command in (SERIAL, THREADS, PROCESSES)]
@@ -243,8 +357,7 @@ def test_ember_motif(sst: Run, installation: Installation) -> None:
 
 
 def test_ember_motif_computes_and_follows_dependencies(sst: Run, installation: Installation) -> None:
-    if "ember" not in installation.libraries or installation.ember_source is None:
-        pytest.skip("no sources of Ember of this version")
+    needs_motif(installation)
     network = HxMesh(2, 2, 2, 2)
     schedule = motifs.build("bucket", network, total_bytes=2**20)
     run = sst(network, schedule, ember=True)

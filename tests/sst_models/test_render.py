@@ -291,6 +291,36 @@ def test_manifest_and_self_containment(tmp_path: Path) -> None:
     assert max(map(len, config.read_text().splitlines())) <= 110
 
 
+def test_costs_of_messages_reach_the_endpoint(execute: Execute, tmp_path: Path) -> None:
+    topology = Torus2D(4, 4)
+    params = NetworkParams(
+        send_overhead_ps=1_100,
+        recv_overhead_ps=200,
+        match_overhead_ps=3_000,
+        nic_command_ps=400,
+        nic_send_latency_ps=5_500,
+        nic_recv_latency_ps=0,
+        message_header_bytes=64,
+        eager_limit_bytes=12_000,
+        output_buffer_bytes=2**20,
+        send_machines=3,
+    )
+    graph = execute(render(tmp_path, topology, replay(topology), params))
+    endpoint = next(part for part in graph.parts if part.element == "hxmesh.replay").parameters
+    assert {
+        "send_overhead": "1100ps",
+        "recv_overhead": "200ps",
+        "match_overhead": "3ns",
+        "nic_command": "400ps",
+        "nic_send_latency": "5500ps",
+        "nic_recv_latency": "0ns",
+        "message_header": "64B",
+        "eager_limit": "12000B",
+        "send_buffer": "1048576B",
+        "send_machines": 3,
+    }.items() <= endpoint.items()
+
+
 # -- Ember -------------------------------------------------------------------------------------------------
 
 
@@ -321,6 +351,54 @@ def test_schedule_through_ember(execute: Execute, tmp_path: Path) -> None:
     engine = next(part for part in graph.parts if part.element == "ember.EmberEngine")
     assert engine.parameters["motif1.name"] == "hxmesh.ReplayMotif"
     assert engine.parameters["motif1.arg.schedule"] == str(tmp_path / "schedule.bin")
+
+
+def test_costs_of_messages_reach_firefly(execute: Execute, tmp_path: Path) -> None:
+    """Latencies to and from the adapter are its delays and 1 ns of link."""
+    params = NetworkParams(
+        send_overhead_ps=2_000,
+        recv_overhead_ps=3_000,
+        match_overhead_ps=4_000,
+        nic_command_ps=5_000,
+        nic_send_latency_ps=6_000,
+        nic_recv_latency_ps=1_000,
+    )
+    workload = EmberWorkload(("Init", "Barrier", "Fini"), 16)
+    graph = execute(render(tmp_path, Torus2D(4, 4), workload, params))
+    of = {part.element: part.parameters for part in graph.parts}
+    assert of["firefly.nic"]["txDelay_ns"] == 5
+    assert of["firefly.nic"]["rxMatchDelay_ns"] == 0
+    assert of["firefly.VirtNic"] == {"latPerSend_ns": 5}
+    messages = of["firefly.ctrlMsg"]
+    assert messages["matchDelay_ns"] == 4
+    assert messages["txSetupModParams.base"] == "2ns"
+    assert messages["rxPostModParams.base"] == "3ns"
+    ends = [end for link in graph.links if link.name.startswith("adapter") for end in link.ends]
+    assert {latency for _, _, latency in ends} == {"1ns"}
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"message_header_bytes": 40}, "message_header_bytes is 40 but must be 45 for endpoints of Ember"),
+        (
+            {"nic_send_latency_ps": 999},
+            "nic_send_latency_ps is 999 but must be whole nanoseconds, at least 1000",
+        ),
+        ({"nic_recv_latency_ps": 0}, "nic_recv_latency_ps is 0 but must be whole nanoseconds, at least 1000"),
+        ({"nic_command_ps": 1_500}, "nic_command_ps is 1500 but must be whole nanoseconds for endpoints"),
+        ({"send_overhead_ps": 10}, "send_overhead_ps is 10 but must be whole nanoseconds"),
+        ({"recv_overhead_ps": 10}, "recv_overhead_ps is 10 but must be whole nanoseconds"),
+        ({"match_overhead_ps": 10}, "match_overhead_ps is 10 but must be whole nanoseconds"),
+    ],
+)
+def test_what_firefly_cannot_be_told(values: dict[str, int], words: str, tmp_path: Path) -> None:
+    workload = EmberWorkload(("Init", "Barrier", "Fini"), 16)
+    with pytest.raises(ConfigError, match=words) as caught:
+        render(tmp_path / "run", Torus2D(4, 4), workload, NetworkParams(**values))
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).endswith(".")
+    assert not (tmp_path / "run").exists()
 
 
 # -- notation ----------------------------------------------------------------------------------------------

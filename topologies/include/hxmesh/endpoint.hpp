@@ -68,10 +68,23 @@ template <class Id> class PostedReceives {
     std::vector<Id> open_;
 };
 
-/// Which of an endpoint's messages its NIC sends from at a time. What fits its buffer is put there whole, in the order
-/// of posting (firefly, nic.cc, feedTheNetwork); of more than that, several machines put packets in by turns.
+/// Order in which an endpoint's NIC sends. A message is put into the NIC's buffer as soon as it is posted, as far as it
+/// fits (firefly, nic.cc, feedTheNetwork), and queued behind it with kTurnPackets packets more (nicSendMachine.cc,
+/// InQ). Whenever so many have moved up, it queues as many again behind those of the other messages that are being
+/// sent.
 struct SendOrder {
-    std::int64_t backlog_bytes = 0; // of messages, headers included, whose last packet has not left
+    static constexpr std::int64_t kTurnPackets = 100; // maxSendMachineQsize of firefly/pyfirefly.py
+
+    std::int64_t backlog_bytes = 0; // of messages, headers included, whose last packet has not begun to leave
+
+    /// Packets that a message which is posted now may send before others have their turn.
+    [[nodiscard]] std::int64_t first_turn(std::int64_t buffer_bytes, std::int64_t packet_bytes) const {
+        return std::max<std::int64_t>(0, buffer_bytes - backlog_bytes) / packet_bytes + kTurnPackets;
+    }
+    /// The same for one that was alone and is no longer: it has filled the buffer.
+    [[nodiscard]] static std::int64_t turn_alone(std::int64_t buffer_bytes, std::int64_t packet_bytes) {
+        return buffer_bytes / packet_bytes + kTurnPackets;
+    }
 
     [[nodiscard]] std::uint32_t at_a_time(std::int64_t buffer_bytes, std::uint32_t machines) const {
         return backlog_bytes > buffer_bytes ? machines : 1;
