@@ -242,6 +242,7 @@ class _Watch:
         self._seen: tuple[str, int] | None = None
         self._read_from = 0
         self._simulated_ps = 0
+        self._beats = False
 
     def until_end(self, process: subprocess.Popen[bytes]) -> int:
         """Wait for the end of the run, or end it; return its code."""
@@ -262,7 +263,8 @@ class _Watch:
                 self._stop(
                     "time-limit", f"the run took longer than its limit of {self._options.time_limit_s:g} s."
                 )
-            if self._may_ask and self.ended is None and wall_s >= look:
+            # Before its first heartbeat SST has no handler for the signal, which would end it.
+            if self._may_ask and self._beats and self.ended is None and wall_s >= look:
                 look = wall_s + max(wall_s, self._options.first_look_s)
                 self._look_for_deadlock(process)
             if self.ended is not None:
@@ -288,6 +290,7 @@ class _Watch:
             text = log.read()
         self._read_from += text.rfind(b"\n") + 1
         for value, unit in _HEARTBEAT.findall(text):
+            self._beats = True
             self._simulated_ps = round(float(value) * _UNITS_PS.get(unit.decode(), 0.0))
         if self._progress is not None:
             self._progress(Progress(0, 0, 0, self._simulated_ps, wall_s))

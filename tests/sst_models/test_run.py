@@ -128,9 +128,9 @@ def test_alltoall_on_hxmesh(name: str, tmp_path: Path, sst_library: Path) -> Non
 def test_a_long_run_with_ports_that_have_no_link(tmp_path: Path, sst_library: Path) -> None:
     """SST is not asked where its packets are: it would be killed by SIGSEGV at such a port."""
     topology = BASELINES["dragonfly with a spare port"]()
-    schedule = motifs.build("alltoall", topology, message_bytes=2**20)
+    schedule = motifs.build("alltoall", topology, message_bytes=2**21)
     outcome, _ = on_sst(tmp_path, topology, ReplayWorkload(schedule), sst_library, first_look_s=0.5)
-    assert outcome.wall_s > 0.5
+    assert outcome.wall_s > 2, "no heartbeat came, so the question does not arise"
     assert outcome.status == "complete", outcome.message
 
 
