@@ -310,7 +310,7 @@ def test_disk_full(small: Path, sst_library: Path, tmp_path: Path) -> None:
         pytest.skip("nothing can be mounted here")
     disk = tmp_path / "disk"
     disk.mkdir()
-    arguments = [disk, small, sys.executable, RUN_AND_TELL, sst_library]
+    arguments = [str(disk), str(small), sys.executable, RUN_AND_TELL, str(sst_library)]
     done = subprocess.run(
         [*apart, "sh", "-euc", FULL_DISK, "sh", *arguments],
         capture_output=True,
