@@ -247,6 +247,18 @@ SCHEMAS: dict[str, pa.DataFrameSchema] = {
 """One schema per published file, by its name without the suffix."""
 
 
+_BARRIERS = pa.DataFrameSchema(
+    {
+        "topology": _text(*TABLE2_NAMES),
+        "time_us": _number(),
+        "accelerators": _number(int),
+        "simulator": pa.Column(str, pa.Check.str_startswith("SST ")),
+    },
+    strict=True,
+    unique=["topology"],
+)
+
+
 @cache
 def _load(name: str) -> pd.DataFrame:
     with as_file(files("analysis") / "published" / f"{name}.csv") as path:
@@ -276,6 +288,15 @@ class Reference:
     percent: float
     provenance: str
     note: str
+    barrier_s: float | None = None
+    """What of the time was the barrier behind the collective, where that was measured."""
+
+    @property
+    def barrier_factor(self) -> float:
+        """Bandwidth in the time without that barrier over the published one."""
+        if self.time_s is None or self.barrier_s is None:
+            return 1.0
+        return self.time_s / (self.time_s - self.barrier_s)
 
 
 @dataclass(frozen=True)
@@ -390,6 +411,7 @@ def _alltoall(cluster: str) -> dict[tuple[str, int], Reference]:
             float(row["percent_of_injection"]),
             str(row["provenance"]),
             _note(row["note"]),
+            _end_barriers_s().get(str(row["topology"])),
         )
         for row in _load("alltoall_small").to_dict("records")
     }
@@ -411,8 +433,19 @@ def _allreduce(cluster: str, single_plane: bool) -> dict[tuple[str, str, int], R
             float(row["percent_of_peak"]) * scale,
             str(row["provenance"]),
             note,
+            _end_barriers_s().get(str(row["topology"])) if cluster == "small" else None,
         )
     return found
+
+
+@cache
+def _end_barriers_s() -> dict[str, float]:
+    """Seconds of the barrier at the end of the published runs of the small cluster, by network (README.md of
+    ``measured``).
+    """
+    with as_file(files("analysis") / "measured" / "end_barrier_small.csv") as path:
+        frame = _BARRIERS.validate(pd.read_csv(path))
+    return {str(row["topology"]): float(row["time_us"]) * 1e-6 for row in frame.to_dict("records")}
 
 
 def _note(value: object) -> str:

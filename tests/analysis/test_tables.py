@@ -248,7 +248,7 @@ def test_alltoall_sweep_by_hand(make_results: MakeResults) -> None:
     results.alltoall("dragonfly", 16, time_ps=200_000_000)
     results.alltoall("dragonfly", 16, variant="as-costed", time_ps=None)
     frame = sweeps.build_alltoall(analysis.collect(results.finish()))
-    assert list(frame.columns[:10]) == [
+    assert list(frame.columns[:11]) == [
         "topology",
         "variant",
         "message_bytes",
@@ -257,6 +257,7 @@ def test_alltoall_sweep_by_hand(make_results: MakeResults) -> None:
         "percent_of_injection",
         "accelerators",
         "published_time_s",
+        "published_barrier_s",
         "published_percent_of_injection",
         "relative_difference",
     ]
@@ -265,7 +266,9 @@ def test_alltoall_sweep_by_hand(make_results: MakeResults) -> None:
     assert row["bandwidth_gbps"] == pytest.approx(bandwidth)
     assert row["percent_of_injection"] == pytest.approx(bandwidth / 16)
     assert row["published_time_s"] == 0.000102021
-    assert row["relative_difference"] == pytest.approx(bandwidth / 328.5761 - 1)
+    # The published time is that of the alltoall and a barrier of 7.33 us.
+    assert row["published_barrier_s"] == pytest.approx(7.33e-6)
+    assert row["relative_difference"] == pytest.approx((102.021 - 7.33) / 100 - 1, rel=1e-3)
     assert frame[frame["message_bytes"] == 1024]["published_time_s"].isna().all()
     dragonfly = frame[frame["topology"] == "dragonfly"]
     assert list(dragonfly["status"]) == ["complete", "missing"]
@@ -275,6 +278,7 @@ def test_alltoall_sweep_by_hand(make_results: MakeResults) -> None:
     compared = analysis.check(results.path)
     assert list(compared["topology"]) == ["hx2mesh"]
     assert compared["tolerance"].iloc[0] == 0.10
+    assert compared["relative_difference"].iloc[0] == pytest.approx((102.021 - 7.33) / 100 - 1, rel=1e-3)
 
 
 def test_allreduce_sweep_by_hand(make_results: MakeResults) -> None:
@@ -283,7 +287,7 @@ def test_allreduce_sweep_by_hand(make_results: MakeResults) -> None:
     results.allreduce("torus", "torus-2d", 33554432, time_ps=700_000_000)
     results.allreduce("torus", "bucket", 33554432, time_ps=400_000_000)
     frame = sweeps.build_allreduce(analysis.collect(results.finish()))
-    assert list(frame.columns[:11]) == [
+    assert list(frame.columns[:12]) == [
         "topology",
         "variant",
         "algorithm",
@@ -293,6 +297,7 @@ def test_allreduce_sweep_by_hand(make_results: MakeResults) -> None:
         "percent_of_peak",
         "theory_time_s",
         "published_time_s",
+        "published_barrier_s",
         "published_percent_of_peak",
         "relative_difference",
     ]
@@ -302,7 +307,7 @@ def test_allreduce_sweep_by_hand(make_results: MakeResults) -> None:
     assert ring["percent_of_peak"] == pytest.approx(134217728 * 8 / 1.6e-3 / 800e9 * 100)
     assert ring["published_time_s"] == 0.00163402
     assert ring["published_percent_of_peak"] == pytest.approx(4 * 20.5349)
-    assert ring["relative_difference"] == pytest.approx(0.00163402 / 0.0016 - 1, rel=1e-3)
+    assert ring["relative_difference"] == pytest.approx((0.00163402 - 4.22e-6) / 0.0016 - 1, rel=1e-3)
     assert ring["theory_time_s"] == pytest.approx(2 * 1023 * (80e-9 + 32768 * 8 / 400e9))
     torus = frame.set_index("algorithm").loc["torus-2d"]
     assert torus["published_percent_of_peak"] == 47.5634
