@@ -89,7 +89,7 @@ class RankReplay {
     /// The last packet of the message of a send has left.
     void injected(std::uint32_t op, Services &services) {
         record_.bytes_sent += schedule_.operations[op].value;
-        if (schedule_.operations[op].value > costs_.eager_bytes) complete(op, services);
+        if (!costs_.is_eager(schedule_.operations[op].value)) complete(op, services);
     }
     /// The processor has been told of the message of a receive.
     void delivered(std::uint32_t op, Services &services) {
@@ -166,7 +166,7 @@ class RankReplay {
             services.send(op);
         else
             services.timer(delay, op, kHandOver);
-        if (schedule_.operations[op].value <= costs_.eager_bytes) complete(op, services);
+        if (costs_.is_eager(schedule_.operations[op].value)) complete(op, services);
     }
     /// An arrived message looks through the open receives, in the order they were posted, for its own.
     void match(std::uint32_t op, Services &services) {

@@ -46,7 +46,7 @@ Replay::Replay(SST::ComponentId_t id, SST::Params &params)
               .nic_send_ps = find_time(params, "nic_send_latency", "2ns"),
               .nic_recv_ps = find_time(params, "nic_recv_latency", "2ns"),
               .header_bytes = find_bytes(params, "message_header", "45B", 0),
-              .eager_bytes = find_bytes(params, "eager_limit", "2147483647B", 0)};
+              .eager_bytes = find_bytes(params, "eager_limit", "2147483648B", 0)};
 
     network_ = loadUserSubComponent<SimpleNetwork>("networkIF", SST::ComponentInfo::SHARE_NONE, 1);
     if (network_ == nullptr)

@@ -73,9 +73,9 @@ class Replay final : public SST::Component, private RankReplay::Services {
         {"nic_send_latency", "From the processor to the first packet of a message.", "2ns"},
         {"nic_recv_latency", "From the last packet of a message to the processor.", "2ns"},
         {"eager_limit",
-         "Largest message, in B or b, whose send is complete when the processor has done it; that of a longer one is "
+         "The send of a message below this, in B or b, is complete when the processor has done it, that of another one "
          "when its last packet has left.",
-         "2147483647B"},
+         "2147483648B"},
         {"records", "Directory of the completion records; must exist.", "."})
     SST_ELI_DOCUMENT_STATISTICS({"messages_sent", "Messages whose last packet has left.", "messages", 1},
                                 {"messages_received", "Messages whose last packet has arrived.", "messages", 1},

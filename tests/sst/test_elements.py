@@ -183,7 +183,7 @@ def test_a_send_that_is_not_eager_ends_when_its_last_packet_has_left(sst: Run) -
         sst(ONE_ROUTER, schedule, NetworkParams(eager_limit_bytes=limit), name=str(limit)).records[0][
             "end_ps"
         ]
-        for limit in (65535, 65536)
+        for limit in (65536, 65537)
     ]
     on_link_ps = 2 * (65536 // 256 + 1) * FLIT_PS
     assert on_link_ps < int(ends[0]) < on_link_ps + 20_000
@@ -280,7 +280,7 @@ def test_messages_of_no_bytes_and_computation(sst: Run) -> None:
         ),
         ('"message_header": "45B"', '"message_header": "45"', "message_header is 45 but must be whole bytes"),
         (
-            '"eager_limit": "2147483647B"',
+            '"eager_limit": "2147483648B"',
             '"eager_limit": "-8b"',
             "eager_limit is -8b but must be whole bytes",
         ),
