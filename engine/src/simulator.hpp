@@ -466,7 +466,8 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         }
         [[nodiscard]] std::int32_t queued(std::uint32_t port, std::uint32_t vc) const {
             const QueueLength &queue = sim.lengths_[(base + port) * kQueues + vc];
-            return sim.fresh_at_ == sim.now_ ? queue.flits - queue.fresh_flits : queue.flits;
+            // What came at this time may also have left by now.
+            return sim.fresh_at_ == sim.now_ ? std::max(0, queue.flits - queue.fresh_flits) : queue.flits;
         }
         [[nodiscard]] std::int32_t capacity() const { return sim.output_flits_; }
     };

@@ -121,8 +121,9 @@ class ShiftWorkload final : public Workload {
         State &s = state_[m.src_rank];
         ++s.injected;
         records[m.src_rank].bytes_sent += m.bytes;
+        if (is_eager()) return;
         finish(m.src_rank, services.now());
-        if (window_ != 0 && !is_eager() && s.begun < shifts_.size()) begin(m.src_rank, services);
+        if (window_ != 0 && s.begun < shifts_.size()) begin(m.src_rank, services);
     }
     void on_delivered(const MessageInfo &m, Services &services) override {
         State &s = state_[m.dst_rank];
@@ -173,7 +174,9 @@ class ShiftWorkload final : public Workload {
     void hand_over(std::uint32_t rank, Services &services) {
         State &s = state_[rank];
         issue(rank, s.commands.send(services.now(), costs_), services);
-        if (is_eager() && s.begun < shifts_.size()) begin(rank, services);
+        if (!is_eager()) return;
+        finish(rank, services.now());
+        if (s.begun < shifts_.size()) begin(rank, services);
     }
     [[nodiscard]] bool is_eager() const { return costs_.is_eager(bytes_); }
     void issue(std::uint32_t rank, TimePs at, Services &services) {

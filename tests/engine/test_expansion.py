@@ -115,6 +115,18 @@ def test_a_send_that_a_window_kept_back_costs_its_overhead_when_it_starts(bare: 
     assert_equivalent(HyperX2D(2, 1), schedule, bare(send_overhead_ps=1_000))
 
 
+@pytest.mark.parametrize("window", [0, 1])
+def test_no_rank_waits_for_an_eager_message_of_a_shift_to_leave(bare: Bare, window: int) -> None:
+    # Without latency the message is there before the last of it has left.
+    schedule = ShiftSchedule(2, 1024, window=window)
+    params = bare(
+        eager_limit_bytes=2**31, host_latency_ps=0, router_input_latency_ps=0, router_output_latency_ps=0
+    )
+    network = FatTree.merlin([(2, 1)], top=1)
+    assert_equivalent(network, schedule, params)
+    assert engine.run(network, schedule, params).simulated_time_ps == 0
+
+
 @pytest.mark.parametrize("overheads", OVERHEADS)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_ring_runs_like_its_operations(bare: Bare, name: str, overheads: str) -> None:

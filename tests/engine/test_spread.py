@@ -112,6 +112,35 @@ def test_packets_that_arrive_together_choose_by_the_same_credits(
     assert result.ranks.end_ps[6] == 2 * 31_000 + 2 * 41_000 + 3 * 10_000 + behind * 20_480
 
 
+@pytest.mark.parametrize("apart_ps", [-1, 0, 1])
+def test_a_queue_that_a_packet_came_to_and_left_at_once_is_no_better_than_an_empty_one(
+    bare: Callable[..., NetworkParams], apart_ps: int
+) -> None:
+    # Uplink 0 is crowded; each time that it ends a packet a packet of rank 6 or 7 chooses. Uplink 3
+    # has two packets until twice the time of a packet, when its third comes.
+    packet_ps = 20_480
+    messages = [
+        *((0, rank, 11, PACKET) for rank in (0, 1)),
+        *((0, rank, 8, PACKET) for rank in (2, 3, 4, 5)),
+        *((0, rank, 8, 2 * PACKET) for rank in (6, 7)),
+        (2 * packet_ps + apart_ps, 0, 11, PACKET),
+    ]
+    lines: list[list[str]] = [[] for _ in range(12)]
+    for tag, (delay, source, target, size) in enumerate(messages):
+        lines[source] += [f"a{tag}: calc {delay}", f"s{tag}: send {size}b to {target} tag {tag}"]
+        lines[source].append(f"s{tag} requires a{tag}")
+        lines[target].append(f"recv {size}b from {source} tag {tag}")
+    ranks = [f"rank {rank} {{\n" + "\n".join(own) + "\n}" for rank, own in enumerate(lines)]
+    result = engine.run(
+        FatTree.merlin([(8, 4)], top=3, adaptive=True),
+        parse_goal("\n".join(["num_ranks 12", *ranks]), calc_unit_ps=1),
+        bare(output_buffer_bytes=3 * PACKET, bandwidth_bps={"uplink": 400 * 10**9}),
+        links=True,
+    )
+    assert result.links is not None
+    assert uplinks(result.links, leaf=0, down=8) == [6, 2, 0, 3]
+
+
 @pytest.mark.parametrize(("packet_flits", "used"), [(17, [0, 0, 3, 0]), (18, [1, 0, 2, 0])])
 def test_half_a_queue_of_an_odd_number_of_flits_is_rounded_down(
     bare: Callable[..., NetworkParams], packet_flits: int, used: list[int]
