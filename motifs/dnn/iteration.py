@@ -17,7 +17,7 @@ from motifs.dnn.placement import LAYOUTS, Layout, Placement, group_members, plac
 from motifs.dnn.program import Interval, Program, computation_ps
 from motifs.dnn.workload import AXES, COLLECTIVES, Step, Workload
 from motifs.registry import Network, Parameter
-from motifs.schedule import FS_PER_PS, ArraySchedule, OpKind, Schedule, StreamSchedule
+from motifs.schedule import FS_PER_PS, ArraySchedule, Schedule, StreamSchedule
 from motifs.segments import REDUCE_FS_PER_BYTE
 from topologies.errors import require, unknown_name
 
@@ -83,14 +83,6 @@ PARAMETERS = (
         maximum=2**31 - 1,
     ),
     Parameter(
-        "header_bytes",
-        "integer",
-        "bytes that are sent with each message",
-        unit="bytes",
-        default=0,
-        maximum=2**20,
-    ),
-    Parameter(
         "progress",
         "choice",
         "who advances overlapped allreduces: something else, or the processor that computes",
@@ -144,7 +136,6 @@ def build_iteration(
     grid: tuple[int, int] | None = None,
     lockstep: bool = False,
     reduce_fs_per_byte: int = REDUCE_FS_PER_BYTE,
-    header_bytes: int = 0,
     progress: str = "offloaded",
     protocol: str = "eager",
     planes: int = 1,
@@ -156,7 +147,6 @@ def build_iteration(
     algorithm, ring_order, lockstep, reduce_fs_per_byte: of allreduces, see
         :class:`motifs.dnn.collectives.Rules`.
     order, layout, grid: see :func:`motifs.dnn.placement.place`.
-    header_bytes: added to each message.
     progress: see :data:`PROGRESS`. protocol: see :data:`PROTOCOLS`.
     planes: planes that share every message; one of them is simulated. The article's runs put all data on one.
     hidden: leave out the first so many overlapped collectives of the iteration, where computation is known to
@@ -199,15 +189,10 @@ def build_iteration(
     )
     streams = writer.one_allreduce_at_the_end() if traced is None else None
     if streams is not None:
-        larger = streams.segment_bytes + header_bytes * streams.parts.astype(np.int64)
-        return Iteration(dataclasses.replace(streams, segment_bytes=larger), placement)
+        return Iteration(streams, placement)
     writer.write()
     intervals = tuple(writer.program.trace()) if traced is not None else ()
-    schedule = writer.program.schedule()
-    if header_bytes:
-        message = schedule.kind <= OpKind.RECV
-        schedule = dataclasses.replace(schedule, value=schedule.value + header_bytes * message)
-    return Iteration(schedule, placement, intervals)
+    return Iteration(writer.program.schedule(), placement, intervals)
 
 
 @cache

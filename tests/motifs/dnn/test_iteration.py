@@ -194,7 +194,7 @@ def test_one_allreduce_at_the_end_is_the_same_as_streams() -> None:
             for step in workload.backward
         ),
     )
-    choices = {"hidden": 9, "header_bytes": 30, "algorithm": "two-rings", "reduce_fs_per_byte": 0}
+    choices = {"hidden": 9, "algorithm": "two-rings", "reduce_fs_per_byte": 0}
     streams = build_iteration(workload, boards(16), **choices).schedule  # type: ignore[arg-type]
     assert isinstance(streams, StreamSchedule)
     # A trace needs single operations, and an idle endpoint for each of its points.
@@ -221,13 +221,6 @@ def test_a_processor_that_advances_allreduces_computes_less() -> None:
     }
     # 15 blocks of 100 bytes are reduced at 2.5 ps a byte, and 30 messages looked for.
     assert times["processor"] - times["offloaded"] == 15 * 250 + 30 * LOOK_PS
-
-
-def test_headers_come_on_top_of_each_message() -> None:
-    workload = small("dlrm")
-    plain = build_iteration(workload, boards(16)).schedule
-    longer = build_iteration(workload, boards(16), header_bytes=30).schedule
-    assert longer.total_bytes - plain.total_bytes == 30 * plain.num_messages
 
 
 def test_planes_share_every_message() -> None:
