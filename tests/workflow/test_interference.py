@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import motifs
+from sst_models.render import ReplayWorkload, render
 from topologies import HxMesh
 from workflow.interference import (
     NETWORKS,
@@ -17,6 +20,7 @@ from workflow.interference import (
     place,
     run_scenario,
     scenarios,
+    schedule_of,
 )
 
 SMALL = Scenario("hx2mesh", (2, 2), (6, 6), 4, "mixed", 1)
@@ -78,3 +82,17 @@ def test_a_table_of_several_scenarios_is_in_order_and_repeats() -> None:
     assert first["placement"].is_monotonic_increasing
     assert set(first["seed"]) == {0, 1, 2}
     assert first.equals(again)
+
+
+@pytest.mark.parametrize(
+    "scenario", [one for one in scenarios(engine="sst") if one.traffic == "mixed"], ids=str
+)
+def test_sst_can_run_the_small_machines(scenario: Scenario, tmp_path: Path) -> None:
+    """Rendering checks network, parameters and placement against what SST knows; nothing is run."""
+    network, jobs = place(scenario)
+    whole, _ = motifs.together([schedule_of(job, scenario, 1024, 4096) for job in jobs])
+    endpoints = np.concatenate([job.endpoint for job in jobs])
+    assert render(tmp_path / "run", network, ReplayWorkload(whole), placement=endpoints).exists()
+    assert network.num_endpoints == 64
+    failed = scenario.failed_boards
+    assert failed == 0 or len(endpoints) <= 4 * (16 - failed)
