@@ -169,7 +169,8 @@ def _same_cables(topology: Topology, other: Topology) -> bool:
 def _hxmesh(topology: Topology) -> MerlinTopology:
     params = topology.routing.params
     sides = {name: params[name] for name in ("a", "b", "x", "y")}
-    if not _same_wiring(topology, HxMesh(**sides, radix=params["radix"])):
+    own = HxMesh(params["a"], params["b"], params["x"], params["y"], radix=params["radix"])
+    if not _same_wiring(topology, own):
         raise _refuse(topology, "it is not wired as hxmesh.topology")
     kinds = (LinkKind.HOST, LinkKind.BOARD, LinkKind.ROW, LinkKind.COLUMN, LinkKind.UPLINK)
     return MerlinTopology(
