@@ -197,7 +197,7 @@ def _legend(
                 markersize=10,
                 markerfacecolor="none",
                 markeredgecolor="#333333",
-                label="published",
+                label="published, without its last barrier",
             )
         )
     if with_theory:
@@ -227,7 +227,9 @@ def alltoall(frame: pd.DataFrame, cluster: str, directory: Path, stem: str) -> P
                     for topology in topologies:
                         points = published.alltoall_points(cluster, topology)
                         shown = [
-                            (x, float(r.bandwidth_gbps)) for x, r in points if x in sizes and r.bandwidth_gbps
+                            (x, r.bandwidth_gbps * r.barrier_factor)
+                            for x, r in points
+                            if x in sizes and r.bandwidth_gbps
                         ]
                         _published(axes, shown, topology)
                         any_published |= bool(shown)
@@ -313,7 +315,9 @@ def allreduce(frame: pd.DataFrame, cluster: str, directory: Path, stem: str) -> 
                 if variant == VARIANTS[0]:
                     for topology in set(part["topology"]) & set(TABLE2_NAMES):
                         points = published.allreduce_points(cluster, topology, algorithm)
-                        shown = [(x, r.percent) for x, r in points if sizes and x <= max(sizes)]
+                        shown = [
+                            (x, r.percent * r.barrier_factor) for x, r in points if sizes and x <= max(sizes)
+                        ]
                         _published(axes, shown, topology)
                         any_published |= bool(shown)
                 if part["percent_of_peak"].notna().sum() == 0:
