@@ -133,8 +133,9 @@ CAUSES: tuple[Cause, ...] = (
         workloads=("gpt3",),
     ),
     Cause(
-        "the artifact's blocks of 6 MiB go by rendezvous, so that receivers pull them and nothing keeps the "
-        "order of the balanced shift; here every block is sent at once, and a line carries them at its rate",
+        "probably, not tried: the artifact's blocks of 6 MiB go by rendezvous, so receivers pull them and "
+        "nothing keeps the order of the balanced shift; here every block is sent at once, and a line carries "
+        "them at its rate",
         workloads=("gpt3_moe",),
     ),
 )
