@@ -278,16 +278,17 @@ def _permutation(place: _Place, values: dict[str, Any]) -> Schedule:
 
 _MESSAGE_BYTES = Parameter("message_bytes", "integer", "size of each message", unit="bytes")
 _SEED = Parameter("seed", "integer", "seed of the random choice", default=0)
+REDUCE_COST = Parameter(
+    "reduce_fs_per_byte",
+    "integer",
+    "computation a received byte costs while reducing",
+    unit="femtoseconds",
+    default=REDUCE_FS_PER_BYTE,
+    maximum=2**31 - 1,
+)
 _ALLREDUCE = (
     Parameter("total_bytes", "integer", "size of the vector that every rank contributes", unit="bytes"),
-    Parameter(
-        "reduce_fs_per_byte",
-        "integer",
-        "computation a received byte costs while reducing",
-        unit="femtoseconds",
-        default=REDUCE_FS_PER_BYTE,
-        maximum=2**31 - 1,
-    ),
+    REDUCE_COST,
     Parameter(
         "lockstep", "boolean", "the streams of a rank wait for each other after every step", default=False
     ),

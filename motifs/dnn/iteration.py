@@ -16,7 +16,7 @@ from motifs.dnn.collectives import ALGORITHMS, RING_ORDERS, Rules, Shape, shape_
 from motifs.dnn.placement import LAYOUTS, Layout, Placement, group_members, place
 from motifs.dnn.program import Interval, Program, computation_ps
 from motifs.dnn.workload import AXES, COLLECTIVES, Step, Workload
-from motifs.registry import Network, Parameter
+from motifs.registry import REDUCE_COST, Network, Parameter
 from motifs.schedule import FS_PER_PS, ArraySchedule, Schedule, StreamSchedule
 from motifs.segments import REDUCE_FS_PER_BYTE
 from topologies.errors import require, unknown_name
@@ -74,14 +74,7 @@ PARAMETERS = (
         "the streams of an allreduce wait for each other after every step",
         default=False,
     ),
-    Parameter(
-        "reduce_fs_per_byte",
-        "integer",
-        "computation a received byte costs while reducing",
-        unit="femtoseconds",
-        default=REDUCE_FS_PER_BYTE,
-        maximum=2**31 - 1,
-    ),
+    REDUCE_COST,
     Parameter(
         "progress",
         "choice",

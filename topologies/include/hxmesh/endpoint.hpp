@@ -86,6 +86,7 @@ struct SendOrder {
         return buffer_bytes / packet_bytes + kTurnPackets;
     }
 
+    /// The packet engine's simpler rule beyond the buffer: messages whose packets alternate one by one.
     [[nodiscard]] std::uint32_t at_a_time(std::int64_t buffer_bytes, std::uint32_t machines) const {
         return backlog_bytes > buffer_bytes ? machines : 1;
     }
