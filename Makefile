@@ -15,14 +15,14 @@ SOURCES := pyproject.toml CMakeLists.txt $(wildcard topologies/include/hxmesh/*.
 # The commands run with the environment's own programs first, as after `source .venv/bin/activate`.
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: help setup table2 quick alltoall allreduce permutation dnn figures allocation validate container test slow lint types lock bench clean
+.PHONY: help setup table2 quick alltoall allreduce permutation dnn figures allocation validate container test slow sanitize lint types lock bench clean
 
 help:
 	@sed -n 's/^#   //p' Makefile; \
 	echo 'make alltoall, allreduce, permutation   the sweeps of Figures 6, 7 and 8'; \
 	echo 'make allocation   how much of a shared machine can be used, and what neighbours cost'; \
 	echo 'make bench    speed and memory of the engine'; \
-	echo 'make lint types slow lock clean'
+	echo 'make lint types slow sanitize lock clean'
 
 setup: $(READY)
 
@@ -88,6 +88,10 @@ test: $(READY_DEV)
 
 slow: $(READY_DEV)
 	pytest -n $(CORES) -m "slow"
+
+# The tests that reach C++ code, with address and undefined-behaviour sanitizers: build/sanitize/.
+sanitize: $(READY_DEV)
+	.ci/sanitize -q
 
 lint: $(READY_DEV)
 	ruff check .
