@@ -369,8 +369,19 @@ MOTIFS: dict[str, Motif] = {
         ),
         Motif(
             "torus-2d",
-            "allreduce by one whole ring allreduce a dimension, in four parts (first variant of bucket)",
-            (*_ALLREDUCE, _GRID),
+            "allreduce by reduce-scatter over rows, allreduce over columns, allgather over rows, in halves "
+            "(first variant of bucket)",
+            (
+                *_ALLREDUCE,
+                Parameter(
+                    "column_allgather",
+                    "boolean",
+                    "whether columns gather what they reduced; false leaves most of the result out, as the "
+                    "published runs did",
+                    default=True,
+                ),
+                _GRID,
+            ),
             _torus_2d,
         ),
     )

@@ -114,7 +114,7 @@ def modelled_time_ps(algorithm: str, shape: Shape, size_bytes: int, rules: Rules
     """
     rows, columns = shape.sides
     members = shape.members
-    streams = {"ring": 1, "bidirectional-ring": 2}.get(algorithm, 4)
+    streams = {"ring": 1, "bidirectional-ring": 2, "torus-2d": 2}.get(algorithm, 4)
     steps, moved = 2 * (members - 1), 2 * (members - 1) / members
     if algorithm in _GRIDS:
         if min(rows, columns) < 2:
@@ -126,8 +126,6 @@ def modelled_time_ps(algorithm: str, shape: Shape, size_bytes: int, rules: Rules
                 return float("inf")
         else:
             steps = 2 * (rows - 1 + columns - 1)
-        if algorithm == "torus-2d":
-            moved = 2 * ((rows - 1) / rows + (columns - 1) / columns)
     rate_bps = rules.injection_bps / max(rules.ports, streams)
     return steps * STEP_PS + moved * size_bytes / streams * 8e12 / rate_bps
 
