@@ -97,15 +97,24 @@ class NetworkParams(BaseModel):
         description="Bandwidth by kind of link (host, board, row, column, uplink, local, global), where it "
         "is to differ from the topology's own.",
     )
+    latency_ps: dict[str, int] = Field(
+        default_factory=dict,
+        description="Time of flight by kind of link (host, board, row, column, uplink, local, global), where "
+        "it is to differ from host_latency and link_latency.",
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        for name, value in self.bandwidth_bps.items():
-            if name.upper() not in LinkKind.__members__:
-                allowed = ", ".join(kind.name.lower() for kind in LinkKind)
-                raise ValueError(f"bandwidth_bps has the kind of link {name!r}; allowed are {allowed}")
-            if value <= 0:
-                raise ValueError(f"bandwidth_bps of {name} is {value} but must be positive")
+        for field, lowest, allowed_values in (
+            ("bandwidth_bps", 1, "positive"),
+            ("latency_ps", 0, "0 or more"),
+        ):
+            for name, value in getattr(self, field).items():
+                if name.upper() not in LinkKind.__members__:
+                    allowed = ", ".join(kind.name.lower() for kind in LinkKind)
+                    raise ValueError(f"{field} has the kind of link {name!r}; allowed are {allowed}")
+                if value < lowest:
+                    raise ValueError(f"{field} of {name} is {value} but must be {allowed_values}")
         if self.packet_bytes > self.flit_bytes * MAX_FLITS_PER_PACKET:
             raise ValueError(
                 f"packet_bytes is {self.packet_bytes} but must be at most {MAX_FLITS_PER_PACKET} flits of "
@@ -127,6 +136,12 @@ class NetworkParams(BaseModel):
         """Bandwidth of each kind of link of `topology` under these parameters."""
         own = {LinkKind[name.upper()]: value for name, value in self.bandwidth_bps.items()}
         return {**topology.bandwidth_bps, **own}
+
+    def latency_of_ps(self, kind: LinkKind) -> int:
+        """Time of flight of a link of this kind."""
+        usual = self.host_latency_ps if kind is LinkKind.HOST else self.link_latency_ps
+        own = {LinkKind[name.upper()]: value for name, value in self.latency_ps.items()}
+        return own.get(kind, usual)
 
     def check_against(self, topology: Topology) -> None:
         """Refuse what cannot carry the traffic of `topology`: a crossbar port slower than a port it serves.

@@ -170,9 +170,7 @@ def _engine(topology: Topology, params: NetworkParams, seed: int) -> _core.Engin
         packet_bytes=params.packet_bytes,
         flit_bytes=params.flit_bytes,
         bandwidth_bps=[bandwidths[LinkKind(kind)] for kind in kinds],
-        latency_ps=[
-            params.host_latency_ps if kind == LinkKind.HOST else params.link_latency_ps for kind in kinds
-        ],
+        latency_ps=[params.latency_of_ps(LinkKind(kind)) for kind in kinds],
         router_input_latency_ps=params.router_input_latency_ps,
         router_output_latency_ps=params.router_output_latency_ps,
         crossbar_bps=params.crossbar_bps,

@@ -242,12 +242,7 @@ def _values(
             names = {kind: kind.name.lower() for kind in bandwidth}
         # Ports of unlike kinds, each with its own rate; the name of a port comes from the topology.
         router |= {f"link_bw:{names[kind]}": rate_text(bps) for kind, bps in bandwidth.items()}
-    latency = {
-        kind.name.lower(): time_text(
-            params.host_latency_ps if kind is LinkKind.HOST else params.link_latency_ps
-        )
-        for kind in bandwidth
-    }
+    latency = {kind.name.lower(): time_text(params.latency_of_ps(kind)) for kind in bandwidth}
     interface: dict[str, Any] = {"link_bw": rate_text(bandwidth[LinkKind.HOST]), **buffers}
     checked: dict[str, dict[str, Any]] = {
         "merlin.hr_router": router | {"id": 0, "num_ports": 0},

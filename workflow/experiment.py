@@ -387,7 +387,11 @@ def _expand_entry(
     bandwidth = network_values(study.defaults.network).get("bandwidth_bps", {}) | given.pop(
         "bandwidth_bps", {}
     )
-    network = network_params(given).model_dump(mode="json", exclude={"bandwidth_bps"})
+    params = network_params(given)
+    # Without latencies of their own kinds runs keep the identity they had before these could be set.
+    network = params.model_dump(
+        mode="json", exclude={"bandwidth_bps"} | (set() if params.latency_ps else {"latency_ps"})
+    )
     for item in entry.networks():
         # Rates are resolved here and not part of the recipe.
         build = item if isinstance(item, str) else _recipe(item)

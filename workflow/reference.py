@@ -161,11 +161,13 @@ def _network() -> list[str]:
     lines = []
     for name, info in NetworkParams.model_fields.items():
         default = info.get_default(call_default_factory=True)
-        if name.endswith("_bytes"):
+        if isinstance(default, dict):
+            value = _yaml(default)
+        elif name.endswith("_bytes"):
             value = format_bytes(default)
         elif name.endswith("_ps"):
             value = format_time(default)
-        elif name.endswith("_bps") and not isinstance(default, dict):
+        elif name.endswith("_bps"):
             value = format_rate(default)
         else:
             value = _yaml(default)

@@ -103,7 +103,7 @@ def unknown_key(key: str, known: Iterable[str]) -> str:
 # -- network -------------------------------------------------------------------------------------------------
 
 KindName = Literal["host", "board", "row", "column", "uplink", "local", "global"]
-"""Kinds of links whose bandwidth can be set."""
+"""Kinds of links whose bandwidth and latency can be set."""
 
 
 def edge_name(name: str) -> str:
@@ -117,6 +117,8 @@ def edge_name(name: str) -> str:
 def _edge_type(name: str, annotation: Any) -> Any:
     if name == "bandwidth_bps":
         return dict[KindName, Rate]
+    if name == "latency_ps":
+        return dict[KindName, Time]
     for suffix, kind in zip(_UNIT_SUFFIXES, (Bytes, Time, Rate), strict=True):
         if name.endswith(suffix):
             return kind

@@ -89,6 +89,15 @@ def test_every_kind_of_link_has_its_own_bandwidth(bare: Bare) -> None:
         assert ends(result)[1] == ENTER + HOP + LEAVE + 8 * packet_ps
 
 
+def test_every_kind_of_link_can_have_its_own_latency(bare: Bare) -> None:
+    usual = bare()
+    params = bare(latency_ps={"board": 1_000, "ROW": 100_000, "host": 5_000})
+    hosts = 2 * (5_000 - usual.host_latency_ps)
+    for source, target, link_ps in ((0, 1, 1_000), (1, 2, 100_000), (8, 16, usual.link_latency_ps)):
+        result = engine.run(Torus2D(8, 4), flows(2, (0, 1, PACKET)), params, placement=[source, target])
+        assert ends(result)[1] == ENTER + HOP + LEAVE + hosts + link_ps - usual.link_latency_ps
+
+
 @pytest.mark.parametrize(("gbps", "packet_ps"), [(300, 27_307), (900, 9_102), (128, 64_000)])
 def test_the_time_of_a_packet_is_rounded_to_the_nearest_picosecond(
     bare: Bare, gbps: int, packet_ps: int

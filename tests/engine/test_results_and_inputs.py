@@ -175,6 +175,8 @@ def test_the_seed_is_recorded_and_changes_nothing() -> None:
             r"kind of link 'optical'; allowed are host, board, row, column, uplink, local, global",
         ),
         ({"bandwidth_bps": {"row": 0}}, r"bandwidth_bps of row is 0 but must be positive"),
+        ({"latency_ps": {"cable": 1}}, r"latency_ps has the kind of link 'cable'; allowed are host, board"),
+        ({"latency_ps": {"row": -1}}, r"latency_ps of row is -1 but must be 0 or more"),
     ],
 )
 def test_parameters_that_cannot_work_are_refused_by_name(changes: dict[str, Any], message: str) -> None:

@@ -372,6 +372,7 @@ def test_parameters_of_the_network_reach_sst(tmp_path: Path, sst_library: Path) 
         router_output_latency_ps=7_000,
         crossbar_bps=0,
         bandwidth_bps={"row": 200_000_000_000},
+        latency_ps={"column": 300_000},
     )
     schedule = motifs.build("alltoall", topology, message_bytes=16384)
     ours = engine.run(topology, schedule, params)

@@ -71,14 +71,16 @@ def test_run_id_depends_on_every_parameter_and_on_no_label() -> None:
         other(motif={"type": "alltoall", "message": 65}),
         other(motif={"type": "alltoall", "message": 64, "window": 1}),
         other(network={"packet": "4 KiB"}),
+        other(network={"latency": {"board": "1 ns"}}),
         other(seeds=[1]),
     }
-    assert len(different) == 6
+    assert len(different) == 7
     assert base not in different
     # A rate means the same whether it is said of the topology or of the network.
     assert other(network={"bandwidth": {"board": "200 Gb/s"}}) in different
     # A kind of link that the network does not have makes no difference.
     assert other(network={"bandwidth": {"global": "200 Gb/s"}}) == base
+    assert other(network={"latency": {}}) == base
 
 
 def test_same_network_under_two_names_is_one_run_with_two_rows() -> None:

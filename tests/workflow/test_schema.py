@@ -15,7 +15,12 @@ STUDY: dict[str, Any] = {
         {
             "topologies": ["hx2mesh", {"type": "hxmesh", "x": 4, "y": 4}],
             "motif": {"type": "alltoall", "message": ["1 MiB", 64], "window": [0, 4]},
-            "network": {"packet": "4 KiB", "link_latency": "10 ns", "bandwidth": {"board": "800 Gb/s"}},
+            "network": {
+                "packet": "4 KiB",
+                "link_latency": "10 ns",
+                "bandwidth": {"board": "800 Gb/s"},
+                "latency": {"row": "59 ns"},
+            },
         }
     ],
 }
@@ -75,6 +80,7 @@ def test_network_values_come_under_the_engines_names_in_si_units() -> None:
         "packet_bytes": 4096,
         "link_latency_ps": 10_000,
         "bandwidth_bps": {"board": 800 * 10**9},
+        "latency_ps": {"row": 59_000},
     }
 
 
