@@ -15,14 +15,14 @@ SOURCES := pyproject.toml CMakeLists.txt $(wildcard topologies/include/hxmesh/*.
 # The commands run with the environment's own programs first, as after `source .venv/bin/activate`.
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: help setup table2 quick alltoall allreduce permutation dnn figures allocation validate container test slow sanitize lint types lock bench clean
+.PHONY: help setup table2 quick alltoall allreduce permutation dnn figures allocation validate container test slow sanitize fuzz lint types lock bench clean
 
 help:
 	@sed -n 's/^#   //p' Makefile; \
 	echo 'make alltoall, allreduce, permutation   the sweeps of Figures 6, 7 and 8'; \
 	echo 'make allocation   how much of a shared machine can be used, and what neighbours cost'; \
 	echo 'make bench    speed and memory of the engine'; \
-	echo 'make lint types slow sanitize lock clean'
+	echo 'make lint types slow sanitize fuzz lock clean'
 
 setup: $(READY)
 
@@ -92,6 +92,12 @@ slow: $(READY_DEV)
 # The tests that reach C++ code, with address and undefined-behaviour sanitizers: build/sanitize/.
 sanitize: $(READY_DEV)
 	.ci/sanitize -q
+
+# Changed files for everything that reads schedules, FUZZ_SECONDS each; what fails is kept in build/fuzz/.
+FUZZ_SECONDS ?= 60
+FUZZ_SEED ?= $(shell date +%s)
+fuzz: $(READY_DEV)
+	FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$(FUZZ_SEED) pytest -n $(CORES) -q tests/fuzz
 
 lint: $(READY_DEV)
 	ruff check .

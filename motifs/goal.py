@@ -26,7 +26,7 @@ from pathlib import Path
 
 import numpy as np
 
-from motifs.schedule import ArraySchedule, OpKind, Schedule
+from motifs.schedule import MAX_RANKS, ArraySchedule, OpKind, Schedule
 from topologies.errors import ConfigError
 
 __all__ = ["format_goal", "parse_goal", "read_goal", "write_goal"]
@@ -34,7 +34,7 @@ __all__ = ["format_goal", "parse_goal", "read_goal", "write_goal"]
 CALC_UNIT_PS = 1000
 """GOAL counts computation in nanoseconds."""
 
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?(\*/|\Z)", re.DOTALL)
 _ATTRIBUTES = r"((?:\s+(?:tag|cpu|nic)\s+\d+)*)"
 _NUM_RANKS = re.compile(r"num_ranks\s+(\d+)")
 _RANK = re.compile(r"rank\s+(\d+)\s*\{")
@@ -89,7 +89,7 @@ def read_goal(path: str | os.PathLike[str], calc_unit_ps: int = CALC_UNIT_PS) ->
     """Read the GOAL text file `path` as :func:`parse_goal` does; ConfigError names the file and the line."""
     try:
         text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise ConfigError(f"GOAL file {os.fspath(path)} cannot be read: {error}.") from error
     return parse_goal(text, calc_unit_ps, name=os.fspath(path))
 
@@ -104,6 +104,11 @@ def parse_goal(text: str, calc_unit_ps: int = CALC_UNIT_PS, name: str = "GOAL te
     twice. That sends and receives match is for :meth:`ArraySchedule.check` to say.
     """
     return _Parser(name, calc_unit_ps).parse(text)
+
+
+def _short(text: str) -> str:
+    """`text` for a message: quoted, and cut where it is long."""
+    return repr(text if len(text) <= 60 else f"{text[:57]}...")
 
 
 class _Parser:
@@ -127,7 +132,7 @@ class _Parser:
         return ConfigError(f"{self.name} line {self.line if line is None else line}: {reason}.")
 
     def parse(self, text: str) -> ArraySchedule:
-        text = _COMMENT.sub(lambda comment: "\n" * comment.group().count("\n"), text)
+        text = _COMMENT.sub(self.line_ends, text)
         for number, raw in enumerate(text.split("\n"), start=1):
             self.line = number
             line = raw.strip()
@@ -140,6 +145,13 @@ class _Parser:
         if not self.num_ranks:
             raise self.error("num_ranks is missing")
         return self.schedule()
+
+    def line_ends(self, comment: re.Match[str]) -> str:
+        """What is left of a comment: the lines behind it keep their numbers."""
+        if comment[1] == "":
+            self.line = comment.string.count("\n", 0, comment.start()) + 1
+            raise self.error("the comment that begins here has no end, expected is */")
+        return "\n" * comment.group().count("\n")
 
     def statement(self, line: str) -> None:
         if self.rank is None:
@@ -158,20 +170,23 @@ class _Parser:
             self.requires.append((self.line, found[1], found[3]))
         else:
             raise self.error(
-                f"{line!r} is not understood, expected is a send, recv, calc, requires or a closing brace"
+                f"{_short(line)} is not understood, "
+                "expected is a send, recv, calc, requires or a closing brace"
             )
 
     def outside(self, line: str) -> None:
         if found := _NUM_RANKS.fullmatch(line):
             if self.num_ranks:
                 raise self.error("num_ranks is given twice")
-            self.num_ranks = self.number("num_ranks", found[1], 2**31 - 1)
+            self.num_ranks = self.number("num_ranks", found[1], MAX_RANKS)
             if not self.num_ranks:
                 raise self.error("num_ranks is 0 but must be 1 or more")
             return
         found = _RANK.fullmatch(line)
         if not found:
-            raise self.error(f"{line!r} is not understood, expected is num_ranks or the opening of a rank")
+            raise self.error(
+                f"{_short(line)} is not understood, expected is num_ranks or the opening of a rank"
+            )
         if not self.num_ranks:
             raise self.error("num_ranks must come before the first rank")
         rank = self.number("rank", found[1], self.num_ranks - 1)
@@ -200,7 +215,7 @@ class _Parser:
         assert self.rank is not None
         if label is not None:
             if label in self.labels:
-                raise self.error(f"label {label} is given twice in rank {self.rank}")
+                raise self.error(f"label {label[:60]} is given twice in rank {self.rank}")
             self.labels[label] = len(self.ops[self.rank])
         self.ops[self.rank].append(op)
         self.deps[self.rank].append([])
@@ -210,7 +225,7 @@ class _Parser:
         for line, label, required in self.requires:
             for name in (label, required):
                 if name not in self.labels:
-                    raise self.error(f"label {name} is unknown in rank {self.rank}", line)
+                    raise self.error(f"label {name[:60]} is unknown in rank {self.rank}", line)
             self.deps[self.rank][self.labels[label]].append(self.labels[required])
         self.rank = None
         self.labels, self.requires = {}, []

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import reprlib
+import sys
 import zipfile
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -49,6 +51,11 @@ DEFAULT_OPERATION_LIMIT = 200_000_000
 """Largest expansion made without asking: about 10 GB of arrays."""
 
 FS_PER_PS = 1000
+
+MAX_RANKS = 2**24
+"""Ranks cost memory even where they do nothing; a few bytes of a file must not ask for all of it."""
+MAX_TOTAL = 2**62
+"""Largest sum of a schedule's bytes, or of its picoseconds of computation: times are 64-bit integers."""
 
 
 class OpKind(IntEnum):
@@ -96,13 +103,23 @@ def _array(field: str, values: ArrayLike, dtype: type[np.integer[Any]], ndim: in
     return array
 
 
-def _integer(field: str, value: object, minimum: int) -> int:
-    """Return `value` as int; refuse booleans, other types and values below `minimum`."""
+def _integer(field: str, value: object, minimum: int, maximum: int) -> int:
+    """Return `value` as int; refuse booleans, other types and values not from `minimum` to `maximum`."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
-        raise ConfigError(f"{field} must be an integer, not {value!r}.")
+        raise ConfigError(f"{field} must be an integer, not {reprlib.repr(value)}.")
     if value < minimum:
         raise ConfigError(f"{field} is {value} but must be {minimum} or more.")
+    if value > maximum:
+        raise ConfigError(f"{field} is {value} but must be {maximum} or less.")
     return int(value)
+
+
+def _refuse_total(what: str, unit: str, amount: NDArray[Any]) -> None:
+    """Refuse amounts, 0 or more each, whose sum is beyond `MAX_TOTAL`."""
+    # As floating point, whose error is nothing beside the distance from MAX_TOTAL to the largest integer.
+    total = float(amount.sum(dtype=np.float64))
+    if total > MAX_TOTAL:
+        raise ConfigError(f"{what} add up to {total:.6g} {unit} but must be at most {MAX_TOTAL} together.")
 
 
 def _offsets(field: str, offset: Int64Array, segments: int, total: int) -> None:
@@ -199,31 +216,58 @@ class Schedule(ABC):
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a schedule written by :meth:`save`; ConfigError if `path` does not hold one of this class."""
-        try:
-            with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
-                content = {name: archive[name] for name in archive.files}
-        except (OSError, ValueError, EOFError, AttributeError, TypeError, zipfile.BadZipFile) as error:
-            raise ConfigError(f"schedule file {os.fspath(path)} cannot be read: {error}.") from error
-        if str(content.pop("format", "")) != FILE_FORMAT:
-            raise ConfigError(f"schedule file {os.fspath(path)} is not a schedule.")
-        version = content.pop("version", np.array(0))
-        if version.shape != () or version != FILE_VERSION:
-            raise ConfigError(
-                f"schedule file {os.fspath(path)} has version {version} but must have {FILE_VERSION}."
-            )
-        name = str(content.pop("schedule", ""))
-        found = Schedule._classes.get(name)
+        where = f"schedule file {os.fspath(path)}"
+        content = _load_arrays(path, where)
+        scalars = {key: value.item() for key, value in content.items() if value.ndim == 0}
+        if scalars.get("format") != FILE_FORMAT:
+            raise ConfigError(f"{where} is not a schedule.")
+        version, name = scalars.get("version"), scalars.get("schedule")
+        if version != FILE_VERSION:
+            raise ConfigError(f"{where} has version {reprlib.repr(version)} but must have {FILE_VERSION}.")
+        found = Schedule._classes.get(name) if isinstance(name, str) else None
         if found is None or not issubclass(found, cls):
-            raise ConfigError(
-                f"schedule file {os.fspath(path)} holds {name or 'nothing'} but must hold {cls.__name__}."
-            )
+            raise ConfigError(f"{where} holds {reprlib.repr(name)} but must hold {cls.__name__}.")
         names = {f.name for f in dataclasses.fields(found)}  # type: ignore[arg-type]
-        if set(content) != names:
-            odd = sorted(set(content) ^ names)
-            raise ConfigError(
-                f"schedule file {os.fspath(path)} has missing or unknown fields: {', '.join(odd)}."
-            )
-        return found(**{name: value.item() if value.ndim == 0 else value for name, value in content.items()})
+        fields = {key: scalars.get(key, value) for key, value in content.items() if key not in _FILE_KEYS}
+        if set(fields) != names:
+            odd = reprlib.repr(sorted(set(fields) ^ names))
+            raise ConfigError(f"{where} has missing or unknown fields: {odd}.")
+        try:
+            return found(**fields)
+        except ConfigError as error:
+            raise ConfigError(f"{where}: {error}") from None
+
+
+_FILE_KEYS = ("format", "version", "schedule")
+
+
+def _load_arrays(path: str | os.PathLike[str], where: str) -> dict[str, NDArray[Any]]:
+    """The arrays of an uncompressed .npz archive; ConfigError, starting with `where`, for anything else."""
+    try:
+        with Path(path).open("rb") as file, zipfile.ZipFile(file) as archive:
+            names = archive.namelist()
+            # Damaged entries could otherwise grow to any size.
+            if any(entry.compress_type != zipfile.ZIP_STORED for entry in archive.infolist()):
+                raise ConfigError(f"{where} cannot be read: it is compressed.")
+            content = {}
+            for name in names:
+                with archive.open(name) as member:
+                    array = np.lib.format.read_array(member, allow_pickle=False)
+                # NumPy does not look whether what it takes for text is text.
+                letters = (
+                    np.frombuffer(array.tobytes(), np.uint32) if array.dtype.kind == "U" else np.zeros(1)
+                )
+                if array.dtype.kind not in "iubU" or letters.max(initial=0) > sys.maxunicode:
+                    raise ValueError("it holds what is neither an integer nor text")
+                content[name.removesuffix(".npy")] = array
+        return content
+    except ConfigError:
+        raise
+    # zipfile and NumPy have no errors of their own for the most of what a damaged file can be.
+    except Exception as error:
+        reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+        reason = reason if len(reason) <= 150 else f"{reason[:147]}..."
+        raise ConfigError(f"{where} cannot be read: {reason}.") from error
 
 
 def load_schedule(path: str | os.PathLike[str]) -> Schedule:
@@ -262,7 +306,7 @@ class ArraySchedule(Schedule):
     def __post_init__(self) -> None:
         """Bring the arrays to their types and check their shapes."""
         put = object.__setattr__
-        put(self, "num_ranks", _integer("num_ranks", self.num_ranks, 1))
+        put(self, "num_ranks", _integer("num_ranks", self.num_ranks, 1, MAX_RANKS))
         for field, dtype in (
             ("op_offset", np.int64),
             ("kind", np.uint8),
@@ -336,6 +380,12 @@ class ArraySchedule(Schedule):
         self._refuse(self.value < 0, "value", "0 or more")
         self._refuse((self.kind == OpKind.WAIT) & (self.value != 0), "value", "0")
         self._refuse(self.tag < 0, "tag", "0 or more")
+        for kind, what, unit in (
+            (OpKind.SEND, "messages", "bytes"),
+            (OpKind.RECV, "receives", "bytes"),
+            (OpKind.COMPUTE, "computations", "ps"),
+        ):
+            _refuse_total(what, unit, self.value[self.kind == kind])
 
     def _check_dependencies(self, owner: Int64Array) -> None:
         rank = self.op_rank()[owner]
@@ -404,7 +454,8 @@ class ArraySchedule(Schedule):
 
         Refused are: unknown kinds, peers out of range or equal to the own rank, negative values and tags,
         sends without receive and vice versa, different sizes of the two, dependencies on other ranks'
-        operations, and cycles of dependencies, also through messages.
+        operations, cycles of dependencies, also through messages, and bytes or times that add up to more than
+        `MAX_TOTAL`.
         """
         self._check_values()
         owner = np.repeat(np.arange(self.num_operations, dtype=np.int64), np.diff(self.dep_offset))
@@ -440,9 +491,9 @@ class ShiftSchedule(Schedule):
     def __post_init__(self) -> None:
         """Fill in the default shifts and bring all fields to their types."""
         put = object.__setattr__
-        put(self, "num_ranks", _integer("num_ranks", self.num_ranks, 2))
-        put(self, "message_bytes", _integer("message_bytes", self.message_bytes, 0))
-        put(self, "window", _integer("window", self.window, 0))
+        put(self, "num_ranks", _integer("num_ranks", self.num_ranks, 2, MAX_RANKS))
+        put(self, "message_bytes", _integer("message_bytes", self.message_bytes, 0, MAX_TOTAL))
+        put(self, "window", _integer("window", self.window, 0, 2**31 - 1))
         shifts: ArrayLike = np.arange(1, self.num_ranks) if self.shifts is None else self.shifts
         put(self, "shifts", _array("shifts", shifts, np.int32))
         bad = (self.shifts < 1) | (self.shifts >= self.num_ranks)
@@ -451,6 +502,9 @@ class ShiftSchedule(Schedule):
             raise ConfigError(
                 f"shifts[{first}] is {self.shifts[first]} but must be 1 to {self.num_ranks - 1}."
             )
+        total = self.num_messages * self.message_bytes
+        if total > MAX_TOTAL:
+            raise ConfigError(f"message_bytes add up to {total} but must be at most {MAX_TOTAL} together.")
 
     @property
     def num_operations(self) -> int:
@@ -556,11 +610,11 @@ class StreamSchedule(Schedule):
     def __post_init__(self) -> None:
         """Bring the arrays to their types and check their shapes."""
         put = object.__setattr__
-        put(self, "num_ranks", _integer("num_ranks", self.num_ranks, 1))
+        put(self, "num_ranks", _integer("num_ranks", self.num_ranks, 1, MAX_RANKS))
         if not isinstance(self.lockstep, (bool, np.bool_)):
             raise ConfigError(f"lockstep must be true or false, not {self.lockstep!r}.")
         put(self, "lockstep", bool(self.lockstep))
-        put(self, "start_ps", _integer("start_ps", self.start_ps, 0))
+        put(self, "start_ps", _integer("start_ps", self.start_ps, 0, MAX_TOTAL))
         for field, dtype in _SEGMENT_FIELDS:
             put(self, field, _array(field, getattr(self, field), dtype, ndim=3))
         for field, _ in _SEGMENT_FIELDS:
@@ -635,8 +689,8 @@ class StreamSchedule(Schedule):
         """Raise ConfigError, naming rank, stream and segment, if the schedule cannot run to its end.
 
         Refused are: negative sizes and counts, peers out of range or equal to the own rank, segments whose
-        send_peer does not receive from them, and neighbours that disagree in steps (of the segment or before
-        it), sizes or the block that is sent.
+        send_peer does not receive from them, neighbours that disagree in steps (of the segment or before it),
+        sizes or the block that is sent, and bytes or times that add up to more than `MAX_TOTAL`.
         """
         self._refuse(self.steps < 0, "steps", "0 or more")
         self._refuse(self.segment_bytes < 0, "segment_bytes", "0 or more")
@@ -645,6 +699,7 @@ class StreamSchedule(Schedule):
             (self.first_block < 0) | (self.first_block >= self.parts), "first_block", "0 to parts - 1"
         )
         self._refuse(self.reduce_fs_per_byte < 0, "reduce_fs_per_byte", "0 or more")
+        self._check_totals()
         active = self.steps > 0
         rank = np.arange(self.num_ranks)[:, np.newaxis, np.newaxis]
         stream, segment = self._places()
@@ -671,6 +726,13 @@ class StreamSchedule(Schedule):
             "steps",
             "such that send_peer is in the same step",
         )
+
+    def _check_totals(self) -> None:
+        block = -(-self.segment_bytes // self.parts).astype(np.float64)
+        reduction_fs = block * self.reduce_fs_per_byte
+        self._refuse(reduction_fs > MAX_TOTAL, "reduce_fs_per_byte", f"at most {MAX_TOTAL} fs a step")
+        _refuse_total("messages", "bytes", self.steps * block)
+        _refuse_total("computations", "ps", self.steps * reduction_fs / FS_PER_PS + self.start_ps)
 
     def expand(self, operation_limit: int = DEFAULT_OPERATION_LIMIT) -> ArraySchedule:
         """Return the equivalent list of operations.

@@ -151,7 +151,7 @@ def read(path: str | os.PathLike[str]) -> tuple[ArraySchedule, npt.NDArray[np.ui
     """Return the schedule in the file at `path` and the endpoint of each rank.
 
     Raises ConfigError for a file that cannot be read, is no schedule file of this version, is cut short or
-    damaged.
+    damaged; whether the schedule can run is for :meth:`ArraySchedule.check` to say.
     """
     name = os.fspath(path)
     try:
@@ -172,30 +172,38 @@ def read(path: str | os.PathLike[str]) -> tuple[ArraySchedule, npt.NDArray[np.ui
     if not 0 < ranks <= (len(data) - _HEADER.itemsize) // _INDEX.itemsize:
         raise damaged
     index = np.frombuffer(data, dtype=_INDEX, count=ranks, offset=_HEADER.itemsize)
+    # Parts follow each other without gaps, so that none can be read twice.
+    at = _HEADER.itemsize + ranks * _INDEX.itemsize
     tables: list[npt.NDArray[np.void]] = []
     deps: list[npt.NDArray[np.int64]] = []
     first = 0
     for rank, entry in enumerate(index):
         offset, count, m = (int(entry[field]) for field in ("offset", "operations", "dependencies"))
         size = count * _OPERATION.itemsize + m * 4
-        if offset + size > len(data):
+        if offset != at or offset + size > len(data):
             raise damaged
+        at += size
         if zlib.crc32(data[offset : offset + size]) != entry["crc"]:
             raise ConfigError(f"schedule file {name} is damaged in the part of rank {rank}.")
         tables.append(np.frombuffer(data, dtype=_OPERATION, count=count, offset=offset))
         dep = np.frombuffer(data, dtype="<u4", count=m, offset=offset + count * _OPERATION.itemsize)
         deps.append(dep.astype(np.int64) + first)
         first += count
+    if at != len(data):
+        raise damaged
     table = np.concatenate(tables)
     peer = table["peer"].astype(np.int64)
-    schedule = ArraySchedule(
-        num_ranks=ranks,
-        op_offset=np.concatenate([[0], np.cumsum(index["operations"].astype(np.int64))]),
-        kind=table["kind"],
-        peer=np.where(peer == _NONE, -1, peer),
-        value=table["value"],
-        tag=table["tag"],
-        dep_offset=np.concatenate([[0], np.cumsum(table["dependencies"].astype(np.int64))]),
-        dep=np.concatenate(deps),
-    )
+    try:
+        schedule = ArraySchedule(
+            num_ranks=ranks,
+            op_offset=np.concatenate([[0], np.cumsum(index["operations"].astype(np.int64))]),
+            kind=table["kind"],
+            peer=np.where(peer == _NONE, -1, peer),
+            value=table["value"],
+            tag=table["tag"],
+            dep_offset=np.concatenate([[0], np.cumsum(table["dependencies"].astype(np.int64))]),
+            dep=np.concatenate(deps),
+        )
+    except ConfigError as error:
+        raise ConfigError(f"schedule file {name}: {error}") from None
     return schedule, index["endpoint"].astype(np.uint32)

@@ -110,7 +110,7 @@ RankSchedule read_rank(const std::string &path, std::uint32_t rank) {
     IndexEntry entry{};
     file.read(sizeof header + rank * sizeof entry, &entry, sizeof entry);
     if (entry.operations > header.operations || entry.dependencies > header.dependencies ||
-        entry.operations * sizeof(Operation) > file.size() || entry.dependencies * sizeof(std::uint32_t) > file.size())
+        entry.operations > file.size() / sizeof(Operation) || entry.dependencies > file.size() / sizeof(std::uint32_t))
         file.fail("is cut short or damaged");
     RankSchedule part;
     part.ranks = static_cast<std::uint32_t>(header.ranks);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import numpy as np
@@ -104,6 +105,7 @@ def test_computation_is_rounded_to_the_unit() -> None:
         ("", "line 1: num_ranks is missing"),
         ("rank 0 {\n}", "line 1: num_ranks must come before the first rank"),
         ("num_ranks 0", "line 1: num_ranks is 0"),
+        ("num_ranks 2147483647", "line 1: num_ranks is 2147483647 but must be 0 to 16777216"),
         ("num_ranks 2\nnum_ranks 2", "line 2: num_ranks is given twice"),
         ("num_ranks 2\nsend 8b to 1", "line 2: 'send 8b to 1' is not understood"),
         ("num_ranks 2\nrank 2 {\n}", "line 2: rank is 2 but must be 0 to 1"),
@@ -112,6 +114,11 @@ def test_computation_is_rounded_to_the_unit() -> None:
         ("num_ranks 2\nrank 0 {\nrank 1 {\n", "line 3: 'rank 1 {' is not understood"),
         ("num_ranks 2\nrank 0 {\nl1: send 8 to 1\n}", "line 3: 'l1: send 8 to 1' is not understood"),
         ("num_ranks 2\nrank 0 {\n/* a\nb */ l1: put 8b\n}", "line 4: 'l1: put 8b' is not understood"),
+        ("num_ranks 2\n/* a */ // b\n/* c\n", "line 3: the comment that begins here has no end"),
+        (
+            f"num_ranks 2\n{'a' * 10**6}",
+            f"line 2: '{'a' * 57}...' is not understood, expected is num_ranks or the opening of a rank.$",
+        ),
         ("num_ranks 2\nrank 0 {\nl1: send 8b to 2\n}", "line 3: peer is 2 but must be 0 to 1"),
         ("num_ranks 2\nrank 0 {\nl1: send 8b to 0\n}", "line 3: peer is 0 but must be another rank"),
         ("num_ranks 2\nrank 0 {\nl1: send 8b to 1 tag 2147483648\n}", "line 3: tag is 2147483648"),
@@ -137,9 +144,33 @@ def test_errors_name_the_file(tmp_path: Path) -> None:
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(ConfigError, match=r"bad\.goal cannot be read"):
         read_goal(path)
+    with pytest.raises(ConfigError, match=r"cannot be read: embedded null byte"):
+        read_goal(tmp_path / "a\0b")
     path.write_text("num_ranks x")
     with pytest.raises(ConfigError, match=r"bad\.goal line 1: "):
         read_goal(path)
+
+
+@pytest.mark.parametrize("kind", ["send {}b to 1", "calc {}"])
+def test_bytes_and_times_that_no_integer_holds_are_refused(kind: str) -> None:
+    half = 2**61
+    sender = f"rank 0 {{\n{kind.format(half)}\n{kind.format(half)}\n}}"
+    receiver = f"rank 1 {{\nrecv {half}b from 0\nrecv {half}b from 0\n}}" if "send" in kind else ""
+    fits = f"num_ranks 2\n{sender}\n{receiver}"
+    parse_goal(fits, calc_unit_ps=1).check()
+    twice = fits.replace(str(half), str(2 * half))
+    schedule = parse_goal(twice, calc_unit_ps=1)
+    with pytest.raises(
+        ConfigError, match=r"add up to 9.22337e\+18 .* but must be at most 4611686018427387904"
+    ):
+        schedule.check()
+
+
+def test_reading_takes_a_time_that_grows_with_the_text() -> None:
+    started = time.process_time()
+    with pytest.raises(ConfigError, match="has no end"):
+        parse_goal("/* " * 10**6)
+    assert time.process_time() - started < 5
 
 
 def test_ranks_without_operations() -> None:

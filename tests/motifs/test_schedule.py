@@ -551,16 +551,82 @@ def test_wrong_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is not a schedule"):
         load_schedule(path)
     motifs.alltoall(4, 8).save(path)
-    with pytest.raises(ConfigError, match="holds ShiftSchedule but must hold StreamSchedule"):
+    with pytest.raises(ConfigError, match="holds 'ShiftSchedule' but must hold StreamSchedule"):
         StreamSchedule.load(path)
     with np.load(path) as archive:
         content_of = dict(archive)
     for change, message in (
         ({"version": np.array(99)}, "version 99"),
-        ({"schedule": np.array("Other")}, "holds Other"),
-        ({"extra": np.array(1)}, "missing or unknown fields: extra"),
+        ({"schedule": np.array("Other")}, "holds 'Other'"),
+        ({"extra": np.array(1)}, r"missing or unknown fields: \['extra'\]"),
     ):
         with path.open("wb") as file:
             np.savez(file, **content_of | change)
         with pytest.raises(ConfigError, match=message):
             load_schedule(path)
+
+
+def test_damage_that_numpy_and_zipfile_stumble_over_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    motifs.alltoall(4, 8).save(path)
+    saved = path.read_bytes()
+    with np.load(path) as archive:
+        content = dict(archive)
+    # A letter beyond Unicode, a name of thousands of letters, an encrypted and a compressed archive.
+    size_at = saved.index(b"PK\x01\x02") + 28
+    for data, message in (
+        (saved.replace("Shift".encode("utf-32-le"), b"\xff" * 20), "cannot be read: Bad CRC-32"),
+        (
+            saved[:size_at] + b"\xff\x01" + saved[size_at + 2 :],
+            r"cannot be read: File name in directory .*\.\.\.\.",
+        ),
+        (saved.replace(b"PK\x01\x02-\x03-\0\0", b"PK\x01\x02-\x03-\0\1"), "encrypted"),
+    ):
+        path.write_bytes(data)
+        with pytest.raises(ConfigError, match=message) as caught:
+            load_schedule(path)
+        assert len(str(caught.value)) < 300
+    np.savez_compressed(tmp_path / "packed.npz", **content)
+    with pytest.raises(ConfigError, match=r"packed\.npz cannot be read: it is compressed\.$"):
+        load_schedule(tmp_path / "packed.npz")
+    broken = np.frombuffer(b"\xff" * 4, dtype="<U1")
+    for field, value, message in (
+        ("schedule", broken[0:1].reshape(()), "neither an integer nor text"),
+        ("shifts", np.array([1.5]), "neither an integer nor text"),
+        (
+            "num_ranks",
+            np.array(2**62),
+            r"file: num_ranks is 4611686018427387904 but must be 16777216 or less",
+        ),
+        ("message_bytes", np.array(2**61), "file: message_bytes add up to 27670116110564327424 but"),
+    ):
+        with path.open("wb") as file:
+            np.savez(file, **content | {field: value})
+        with pytest.raises(ConfigError, match=message):
+            load_schedule(path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"segment_bytes": 2**61}, "messages add up to 9.22337e[+]18 bytes but"),
+        (
+            {"segment_bytes": 2**50, "reduce_fs_per_byte": 2**20},
+            "reduce_fs_per_byte is 1048576 but must be at most",
+        ),
+        (
+            {"segment_bytes": 2**42, "reduce_fs_per_byte": 2**20, "steps": 2**14},
+            "computations add up to .* ps but",
+        ),
+    ],
+)
+def test_streams_whose_bytes_or_times_no_integer_holds_are_refused(
+    changes: dict[str, int], message: str
+) -> None:
+    values = {"steps": 2, "segment_bytes": 8, "parts": 1, "first_block": 0, "reduce_fs_per_byte": 0} | changes
+    shape = (2, 1, 1)
+    peers = np.array([1, 0]).reshape(shape)
+    arrays = {field: np.full(shape, value) for field, value in values.items()}
+    schedule = StreamSchedule(num_ranks=2, send_peer=peers, recv_peer=peers, **arrays)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=message):
+        schedule.check()

@@ -162,6 +162,9 @@ def test_the_elements_read_the_same(tmp_path: Path, cxx_reader: Reader, schedule
         assert done.stdout.splitlines() == expected
 
 
+_U64_MAX = b"\xff" * 8
+
+
 def _file(tmp_path: Path) -> Path:
     path = tmp_path / "schedule.bin"
     schedule_file.write(path, motifs.build("alltoall", HxMesh(2, 1, 2, 1), message_bytes=8))
@@ -179,6 +182,11 @@ def _file(tmp_path: Path) -> Path:
         (lambda data: data[:17] + b"\1" + data[18:], "is cut short or damaged."),
         (lambda data: data[:64] + b"\xff" * 4 + data[68:], "is cut short or damaged."),
         (lambda data: data[:-100] + b"\x7f" + data[-99:], "is damaged in the part of rank 3."),
+        # 2^59 operations of 32 bytes each, which are 0 bytes in 64 bits, of as many in all ranks.
+        (
+            lambda data: data[:24] + _U64_MAX + data[32:72] + (2**59).to_bytes(8, "little") + data[80:],
+            "is cut short or damaged.",
+        ),
     ],
 )
 def test_bad_files(tmp_path: Path, cxx_reader: Reader, change: Callable[[bytes], bytes], words: str) -> None:
@@ -208,6 +216,16 @@ def test_damage_never_crashes_the_reader(tmp_path: Path, cxx_reader: Reader, dat
     if done.returncode == 2:
         assert done.stderr.startswith("schedule file ")
         assert done.stderr.count("\n") == 1
+
+
+def test_parts_that_are_one_another_are_refused(tmp_path: Path) -> None:
+    # A file could name its longest part for every rank, and fill the memory.
+    path = _file(tmp_path)
+    content = bytearray(path.read_bytes())
+    content[64 + 32 : 64 + 64] = content[64 : 64 + 32]
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match=r"is cut short or damaged\.$"):
+        schedule_file.read(path)
 
 
 def test_files_that_are_not_there(tmp_path: Path, cxx_reader: Reader) -> None:
