@@ -102,13 +102,18 @@ class RunResult:
 
 
 def _write(path: Path, write: Any) -> None:
-    """Write through a temporary name in the same directory, so that a reader never sees half a file."""
+    """Write through a temporary name in the same directory, so that a reader never sees half a file.
+
+    The content is on the disk before the name is: else a machine that stops may leave an empty file.
+    """
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     os.close(handle)
     partial = Path(name)
     try:
         write(partial)
         partial.chmod(0o644)
+        with partial.open("rb") as written:
+            os.fsync(written.fileno())
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)

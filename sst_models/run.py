@@ -34,6 +34,7 @@ RunStatus = Literal["complete", "deadlock", "interrupted", "memory-limit", "time
 
 _POLL_S = 0.1
 _TERMINATE_S = 10.0
+_SIMULATORS = ("sst", "sstsim.x")
 _ENOUGH_DISK_BYTES = 1 << 20
 
 
@@ -148,7 +149,7 @@ def _supervise(
         try:
             code = watch.until_end(process)
         except BaseException:
-            _end(process)
+            _end(process, directory)
             raise
     return code, time.monotonic() - started
 
@@ -196,7 +197,7 @@ def _prepare(
 def _command(sst: Path, options: RunOptions, script: str) -> list[str]:
     command = [str(sst)]
     if options.ranks > 1:
-        command = [*options.mpirun, "-np", str(options.ranks), *command]
+        command = [*options.mpirun, "-n", str(options.ranks), *command]
     if options.threads > 1:
         command += ["-n", str(options.threads)]
     command += ["--heartbeat-wall-period=2", "--sigusr2=sst.rt.status.all"]
@@ -268,7 +269,7 @@ class _Watch:
                 look = wall_s + max(wall_s, self._options.first_look_s)
                 self._look_for_deadlock(process)
             if self.ended is not None:
-                return _end(process)
+                return _end(process, self.log.parent)
             time.sleep(_POLL_S if wall_s > 1 else 0.02)
 
     def _stop(self, status: RunStatus, reason: str) -> None:
@@ -276,7 +277,7 @@ class _Watch:
             self.ended, self.reason = status, reason
 
     def _check_memory(self, process: subprocess.Popen[bytes]) -> None:
-        now = {one.pid: _memory(one) for one in _tree(process.pid)}
+        now = {one.pid: _memory(one) for one in _tree(process.pid, self.log.parent)}
         used = sum(resident for resident, _ in now.values())
         self._highest |= {pid: highest for pid, (_, highest) in now.items()}
         self.peak_memory_bytes = max(self.peak_memory_bytes, used, sum(self._highest.values()))
@@ -319,7 +320,7 @@ class _Watch:
     def _status(self, process: subprocess.Popen[bytes]) -> tuple[str, int, int] | None:
         """Hash of what all components hold, simulated time (ps) and packets in routers."""
         start = self.log.stat().st_size
-        simulators = [one for one in _tree(process.pid) if _is_sst(one)]
+        simulators = [one for one in _tree(process.pid, self.log.parent) if _is_sst(one)]
         for one in simulators:
             try:
                 one.send_signal(signal.SIGUSR2)
@@ -345,12 +346,18 @@ class _Watch:
         return hashlib.sha256(b"\n".join(lines)).hexdigest(), min(cycles), packets
 
 
-def _tree(pid: int) -> list[psutil.Process]:
+def _tree(pid: int, directory: Path) -> list[psutil.Process]:
+    """A process and its descendants, and of a launcher like srun what it had others start on this machine."""
     try:
         parent = psutil.Process(pid)
-        return [parent, *parent.children(recursive=True)]
+        found = [parent, *parent.children(recursive=True)]
     except psutil.Error:
         return []
+    if not any(_is_sst(one) for one in found):
+        here = str(directory.resolve())
+        running = psutil.process_iter(["name", "cwd"])
+        found += [one for one in running if one.info["name"] in _SIMULATORS and one.info["cwd"] == here]
+    return found
 
 
 def _memory(process: psutil.Process) -> tuple[int, int]:
@@ -371,14 +378,14 @@ def _memory(process: psutil.Process) -> tuple[int, int]:
 
 def _is_sst(process: psutil.Process) -> bool:
     try:
-        return process.name() in ("sst", "sstsim.x")
+        return process.name() in _SIMULATORS
     except psutil.Error:
         return False
 
 
-def _end(process: subprocess.Popen[bytes]) -> int:
+def _end(process: subprocess.Popen[bytes], directory: Path) -> int:
     """End the run: politely, so that records are written, then for good."""
-    everything = _tree(process.pid)
+    everything = _tree(process.pid, directory)
     for one in everything:
         if _is_sst(one):
             _signal(one, signal.SIGTERM)

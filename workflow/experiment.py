@@ -11,7 +11,6 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from itertools import product
 from pathlib import Path
@@ -211,6 +210,14 @@ def run_id(resolved: Mapping[str, Any]) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()[:RUN_ID_DIGITS]
 
 
+def engine_version() -> str:
+    """Version of the program whose engine runs the experiments; another one makes runs obsolete."""
+    try:
+        return version("hxmesh")
+    except PackageNotFoundError:
+        return "unknown"
+
+
 def wiring_sha256(topology: Topology) -> str:
     """Hash of what the engine sees of a network beside its parameters: cables, endpoints, routing tables."""
     digest = hashlib.sha256()
@@ -252,14 +259,6 @@ class Plan:
     def run_ids(self) -> list[str]:
         """Ids of all runs."""
         return list(self.experiments)
-
-    @cached_property
-    def engine_version(self) -> str:
-        """Version of the program whose engine runs the experiments; another one makes runs obsolete."""
-        try:
-            return version("hxmesh")
-        except PackageNotFoundError:
-            return "unknown"
 
     def topology(self, run: str) -> Topology:
         """The network of a run, built once for all runs on it."""

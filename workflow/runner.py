@@ -13,7 +13,7 @@ import os
 import queue
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
@@ -21,9 +21,12 @@ from typing import Any
 
 import engine
 from engine import RunResult
+from engine.result import LINKS_FILE, RANKS_FILE, RESULT_FILE
 from topologies import ConfigError
 from workflow.estimate import Estimate, estimate_plan
 from workflow.experiment import Experiment, Plan, write_if_changed
+
+_PARQUET_END = b"PAR1"
 
 ProgressCallback = Callable[[engine.Progress], None]
 
@@ -67,12 +70,46 @@ def run_experiment(
 
 
 def finished(run_dir: Path) -> bool:
-    """Whether `run_dir` holds the result of a complete run."""
+    """Whether `run_dir` holds the whole result of a complete run."""
+    result = _read_json(run_dir / RESULT_FILE)
+    links = run_dir / LINKS_FILE
+    return (
+        isinstance(result, dict)
+        and result.get("status") == "complete"
+        and _is_whole(run_dir / RANKS_FILE)
+        and (not links.exists() or _is_whole(links))
+    )
+
+
+def to_repeat(results_dir: Path, run_ids: Iterable[str]) -> list[Path]:
+    """Files of a study that are there but have to be made again.
+
+    These are the results of runs that did not end well or are not whole, and prepared files that cannot be
+    read. Whoever goes by the presence of files would take them for done.
+    """
+    run_dirs = [results_dir / "runs" / run for run in run_ids]
+    results = [path / RESULT_FILE for path in run_dirs if not finished(path)]
+    prepared = [results_dir / "study.json", *(path / "experiment.json" for path in run_dirs)]
+    damaged = [path for path in prepared if _read_json(path) is None]
+    return [path for path in (*damaged, *results) if path.exists()]
+
+
+def _read_json(path: Path) -> object:
+    """The content of a file, None where it cannot be read."""
     try:
-        result = json.loads((run_dir / "result.json").read_text(encoding="utf-8"))
+        return json.loads(path.read_bytes())
     except (OSError, ValueError):
+        return None
+
+
+def _is_whole(table: Path) -> bool:
+    """Whether a Parquet file has its end, which is written last."""
+    try:
+        with table.open("rb") as content:
+            content.seek(-len(_PARQUET_END), os.SEEK_END)
+            return content.read() == _PARQUET_END
+    except OSError:
         return False
-    return isinstance(result, dict) and result.get("status") == "complete"
 
 
 @dataclass(frozen=True)

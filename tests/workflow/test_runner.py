@@ -11,7 +11,7 @@ from engine import RunResult
 from topologies import ConfigError
 from workflow.estimate import Estimate
 from workflow.experiment import Experiment, Plan, expand
-from workflow.runner import Outcome, Watcher, finished, run_experiment, run_plan
+from workflow.runner import Outcome, Watcher, finished, run_experiment, run_plan, to_repeat
 from workflow.schema import parse_study
 
 STUDY = {
@@ -78,6 +78,35 @@ def test_unfinished_results_do_not_count(plan: Plan, tmp_path: Path) -> None:
     assert not finished(tmp_path)
     (tmp_path / "result.json").write_text('{"status": "comp')
     assert not finished(tmp_path)
+
+
+@pytest.mark.parametrize("table", ["ranks.parquet", "links.parquet"])
+def test_cut_tables_do_not_count(plan: Plan, tmp_path: Path, table: str) -> None:
+    experiment = next(iter(plan.experiments.values())).model_copy(update={"links": True})
+    run_experiment(experiment, tmp_path)
+    assert finished(tmp_path)
+    whole = (tmp_path / table).read_bytes()
+    for cut in (0, 3, len(whole) // 2, len(whole) - 1):
+        (tmp_path / table).write_bytes(whole[:cut])
+        assert not finished(tmp_path)
+    (tmp_path / table).write_bytes(whole)
+    assert finished(tmp_path)
+
+
+def test_what_a_restart_makes_again(plan: Plan, tmp_path: Path) -> None:
+    assert to_repeat(tmp_path, plan.run_ids) == []
+    run_plan(plan, tmp_path, jobs=1)
+    good, failed, cut = (tmp_path / "runs" / run for run in plan.run_ids)
+    assert to_repeat(tmp_path, plan.run_ids) == []
+    result = json.loads((failed / "result.json").read_text()) | {"status": "deadlock"}
+    (failed / "result.json").write_text(json.dumps(result))
+    (cut / "ranks.parquet").write_bytes(b"")
+    (good / "experiment.json").write_text('{"run_id"')
+    assert to_repeat(tmp_path, plan.run_ids) == [
+        good / "experiment.json",
+        failed / "result.json",
+        cut / "result.json",
+    ]
 
 
 def test_changed_wiring_is_refused(plan: Plan, tmp_path: Path) -> None:

@@ -1,14 +1,30 @@
 import sys
-from functools import cache
 from pathlib import Path
 
-from workflow.estimate import estimate_run
-from workflow.experiment import find_config, load_plan
+from workflow.experiment import engine_version, find_config, load_plan, load_study
+from workflow.resources import SMALL_RUN_S, PlannedRuns, SubmittedRuns
+from workflow.runner import to_repeat
+from workflow.schema import SCHEMA_VERSION
 
 # The study: its file, its runs by id, and where its results go. Without one named, it is Table 2.
 STUDY_FILES = workflow.overwrite_configfiles or [config.get("study", "table2_small")]
-PLAN = load_plan(find_config(STUDY_FILES[-1]))
-RESULTS = f"results/{PLAN.study.name}"
+CONFIG_PATH = find_config(STUDY_FILES[-1])
+STUDY = load_study(CONFIG_PATH)
+RESULTS = f"results/{STUDY.name}"
+
+if workflow.remote_exec:
+    # The job of a cluster reads this file again, for one run, and is told by which rule.
+    RUN_IDS = []
+    RUNS = SubmittedRuns(Path(RESULTS, "runs"))
+else:
+    PLAN = load_plan(CONFIG_PATH)
+    RUN_IDS = PLAN.run_ids
+    RUNS = PlannedRuns(PLAN, float(config.get("small_run_s", SMALL_RUN_S)))
+    # Files are what Snakemake goes by: a result that says why a run failed has been there until now.
+    for path in to_repeat(Path(RESULTS), RUN_IDS):
+        print(f"{path} will be made again.", file=sys.stderr)
+        if not workflow.output_settings.dryrun:
+            path.unlink()
 
 
 wildcard_constraints:
@@ -20,36 +36,34 @@ if not workflow.deployment_settings.deployment_method:
     shell.prefix(f'set -euo pipefail; PATH="{Path(sys.executable).parent}:$PATH"; ')
 
 
-@cache
-def run_estimate(run):
-    return estimate_run(PLAN, run)
+def one_of(runs):
+    """Regular expression that matches these runs only; within a job, any."""
+    return "|".join(runs) or ("[0-9a-f]{12}" if workflow.remote_exec else "none")
 
 
 def run_tasks(wildcards):
     """MPI processes of a run on SST."""
-    sst = PLAN.experiments[wildcards.run].sst
-    return sst["ranks"] if sst else 1
+    return RUNS.resources(wildcards.run).tasks
 
 
 def run_cpus_per_task(wildcards):
     """Threads of each of them."""
-    sst = PLAN.experiments[wildcards.run].sst
-    return sst["threads"] if sst else 1
+    return RUNS.resources(wildcards.run).cpus_per_task
 
 
 def run_threads(wildcards):
     """Cores that a run keeps busy."""
-    return run_tasks(wildcards) * run_cpus_per_task(wildcards)
+    return RUNS.resources(wildcards.run).threads
 
 
 def run_memory_mb(wildcards):
-    return run_estimate(wildcards.run).memory_mb
+    return RUNS.resources(wildcards.run).memory_mb
 
 
 def run_minutes(wildcards):
-    return run_estimate(wildcards.run).runtime_minutes
+    return RUNS.resources(wildcards.run).runtime_minutes
 
 
 def run_priority(wildcards):
     """Longest runs first, so that no long one is left alone at the end."""
-    return run_estimate(wildcards.run).wall_s
+    return RUNS.wall_s(wildcards.run)

@@ -1,11 +1,11 @@
 rule report:
     """Tables, figures and the report, from what the runs left."""
     input:
-        config=PLAN.config_path,
+        config=CONFIG_PATH,
         study=f"{RESULTS}/study.json",
-        results=expand(f"{RESULTS}/runs/{{run}}/result.json", run=PLAN.run_ids),
+        results=expand(f"{RESULTS}/runs/{{run}}/result.json", run=RUN_IDS),
     output:
-        multiext(f"{RESULTS}/{PLAN.study.table}", ".csv", ".md"),
+        multiext(f"{RESULTS}/{STUDY.table}", ".csv", ".md"),
         f"{RESULTS}/report.html",
     log:
         f"{RESULTS}/logs/report.log",
