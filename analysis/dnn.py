@@ -122,7 +122,7 @@ CAUSES: tuple[Cause, ...] = (
         workloads=("resnet152", "cosmoflow"),
     ),
     Cause(
-        "published times hold the barrier at their end (4 us on fat trees, 7 to 10 on HxMeshes, 20 on the "
+        "published times hold the barrier at their end (4 us on fat trees, 5 to 10 on HxMeshes, 20 on the "
         "torus), and steps of the last allreduce wait for the artifact's next look, which is not modelled "
         "where nothing is computed meanwhile",
         workloads=("dlrm",),
