@@ -68,7 +68,7 @@ class Engine:
         dep: NDArray[np.int64],
         match: NDArray[np.int64],
     ) -> None: ...
-    def prepare(self, placement: NDArray[np.uint32]) -> None:
+    def prepare(self, *, placement: NDArray[np.uint32], repetitions: str) -> None:
         """Raises ValueError for parameters that the network cannot run with."""
     def run(self, tick: Callable[[int, int, int, int], bool]) -> dict[str, Any]:
         """Runs what was prepared, once."""

@@ -37,7 +37,8 @@ class Progress:
 class RunResult:
     """Outcome of one run, of whichever engine.
 
-    `simulated_time_ps` is when the last rank was done. `packet_hops` counts links crossed, also host links.
+    `simulated_time_ps` is when the last rank was done. `packet_hops` counts links crossed, also host links;
+    `repeated_packet_hops` are those of them that the packet engine skipped as repetitions.
     `ranks` has the columns rank, bytes_sent, bytes_received, start_ps, end_ps (-1 = not finished);
     `links`, if asked for, router, port, kind, peer_router, packets, flits, busy_ps (one row per direction;
     router -1 - e is the endpoint e sending).
@@ -58,6 +59,7 @@ class RunResult:
     params: dict[str, Any]
     ranks: pd.DataFrame
     links: pd.DataFrame | None = field(default=None)
+    repeated_packet_hops: int = 0
 
     @property
     def complete(self) -> bool:
@@ -69,6 +71,7 @@ class RunResult:
         names = (
             "engine", "status", "message", "simulated_time_ps", "packets", "packet_hops", "messages",
             "bytes_delivered", "wall_s", "peak_memory_bytes", "seed", "versions", "params",
+            "repeated_packet_hops",
         )  # fmt: skip
         return {name: getattr(self, name) for name in names}
 

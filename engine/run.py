@@ -7,7 +7,7 @@ import resource
 import time
 from collections.abc import Callable
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,8 @@ from engine.result import Progress, RunResult, Status, rank_table
 from motifs import ArraySchedule, OpKind, Schedule, ShiftSchedule, StreamSchedule
 from topologies.base import LinkKind, Topology
 from topologies.errors import ConfigError
+
+Repetitions = Literal["skip", "simulate", "ignore"]
 
 # An endpoint's number shares 32 bits with a packet's length (engine/src/packets.hpp).
 MAX_ENDPOINTS = 2**20 - 1
@@ -34,6 +36,7 @@ def run(
     progress: Callable[[Progress], None] | None = None,
     links: bool = False,
     memory_limit_bytes: int | None = None,
+    repetitions: Repetitions = "skip",
 ) -> RunResult:
     """Simulate `schedule` on one plane of `topology`.
 
@@ -44,9 +47,17 @@ def run(
     A run that cannot go on returns with status "deadlock" and says who waits for whom; one whose own data
     grows beyond `memory_limit_bytes` returns with status "memory-limit".
 
+    The steps of a ring become periodic where routing is deterministic: once the whole state of the simulation
+    is what it was some steps before, whole periods are taken at once (engine/src/repetition.hpp). With
+    `repetitions="simulate"` each of them is simulated, with the same result to the picosecond. Both let
+    events of the same time come in the order of ports; "ignore" lets them come as they were scheduled, as
+    for all other schedules and routings.
+
     Raises ConfigError for a schedule that fails its own check, does not fit the network, or parameters that
     the network cannot run with.
     """
+    if repetitions not in get_args(Repetitions):
+        raise ConfigError(f"repetitions is {repetitions!r} but must be one of {get_args(Repetitions)}.")
     params = params or NetworkParams()
     params.check_against(topology)
     schedule.check()
@@ -54,7 +65,7 @@ def run(
     engine = _engine(topology, params, seed)
     _set_workload(engine, schedule)
     try:
-        engine.prepare(places)
+        engine.prepare(placement=places, repetitions=repetitions)
     except ValueError as error:
         raise ConfigError(f"{topology.name} cannot be simulated: {error}.") from None
     total = count_packets(schedule, params)
@@ -87,6 +98,7 @@ def run(
         simulated_time_ps=out["simulated_time_ps"] + started_ps,
         packets=out["packets"],
         packet_hops=out["packet_hops"],
+        repeated_packet_hops=out["repeated_packet_hops"],
         messages=out["messages"],
         bytes_delivered=out["bytes_delivered"],
         wall_s=wall_s,

@@ -24,8 +24,8 @@ using TimePs = std::int64_t;
 /// step that way: with ports first, the rings of an allreduce get into each other's way at the crossbars.)
 enum class EventKind : std::uint8_t {
     kTimer,       // the workload's own: target, message
-    kCrossbarIn,  // an input port may use the crossbar again: target = port, channel
     kCrossbarOut, // an output port may take from the crossbar again: target = port
+    kCrossbarIn,  // an input port may use the crossbar again: target = port, channel
     kCredit,      // flits freed downstream: target = port, message = flits, channel
     kArrive,      // the head of a packet reaches a router's port: target = port and way on, message, header, channel
     kDeliver,     // the head of the last packet of a message reaches its NIC: message
@@ -47,6 +47,10 @@ struct Event {
     [[nodiscard]] std::uint32_t offset() const { return key >> kOffsetShift; }
     /// Time and kind: what events are ordered by. Equal ones come in the order they were scheduled.
     [[nodiscard]] std::uint32_t rank() const { return key >> 4; }
+    /// What it is about, 0 for all that are not about a port.
+    [[nodiscard]] std::uint32_t port() const {
+        return kind() == EventKind::kTimer || kind() == EventKind::kDeliver ? 0 : target;
+    }
 };
 
 /// A window is opened by sorting its events into one array: the next event is the next element, and those behind it
@@ -59,6 +63,10 @@ class Calendar {
 
     /// Sets the length of a window to 2^shift ps, before the first event.
     void set_window_shift(std::uint32_t shift) { shift_ = std::min(shift, kMaxShift); }
+
+    /// Lets events of the same time and kind come in the order of the ports they are about, instead of that in which
+    /// they were scheduled. To be said before the first event.
+    void order_by_port() { by_port_ = 1; }
 
     HXMESH_INLINE void push(TimePs time, EventKind kind, std::uint32_t vc, std::uint32_t target, std::uint32_t message,
                             std::uint32_t header) {
@@ -80,7 +88,7 @@ class Calendar {
     /// Takes the next event and its time; null when there is none. It is there until the next one is taken.
     HXMESH_INLINE const Event *pop(TimePs &time) {
         const Event *event = &batch_[at_];
-        if (at_ == size_ || soon_rank_ < event->rank()) [[unlikely]] {
+        if (at_ == size_ || soon_rank_ < event->rank() + by_port_) [[unlikely]] {
             event = pop_elsewhere();
             if (event == nullptr) return nullptr;
         } else {
@@ -92,6 +100,45 @@ class Calendar {
 
     /// The event `n` <= kMaxAhead places behind the last one taken, or one without meaning and with target 0.
     [[nodiscard]] HXMESH_INLINE const Event &ahead(std::uint32_t n) const { return batch_[at_ + n - 1]; }
+
+    /// Calls visit(time, event) for all events that are still to come, in the order in which they will.
+    template <class Visit> void for_each(Visit &&visit) const {
+        struct Pending {
+            TimePs time;
+            Event event;
+        };
+        std::vector<Pending> all;
+        all.reserve(buffered_);
+        const auto add = [&](std::uint64_t window, const Event &event) {
+            all.push_back({static_cast<TimePs>(window << shift_) + event.offset(), event});
+        };
+        // Those of the same rank one behind the other as they are to come: the sort is stable.
+        for (std::uint32_t i = at_; i < size_; ++i)
+            add(window_, batch_[i]);
+        std::vector<Late> late;
+        for (const Lane &lane : soon_)
+            late.insert(late.end(), lane.events.begin() + static_cast<std::ptrdiff_t>(lane.head), lane.events.end());
+        for (auto rest = soon_rest_; !rest.empty(); rest.pop())
+            late.push_back(rest.top());
+        std::sort(late.begin(), late.end(), [](const Late &a, const Late &b) { return b < a; });
+        for (const Late &l : late)
+            add(l.window, l.event);
+        for (std::uint64_t window = window_ + 1; window < window_ + kSlots; ++window) {
+            const Slot &slot = slots_[window % kSlots];
+            for (std::uint32_t i = 0; i < slot.size; ++i)
+                add(window, slot.events[i]);
+        }
+        for (auto far = far_; !far.empty(); far.pop())
+            add(far.top().window, far.top().event);
+        const bool by_port = by_port_ != 0;
+        std::stable_sort(all.begin(), all.end(), [=](const Pending &a, const Pending &b) {
+            if (a.time != b.time) return a.time < b.time;
+            if (a.event.kind() != b.event.kind()) return a.event.kind() < b.event.kind();
+            return by_port && a.event.port() < b.event.port();
+        });
+        for (const Pending &p : all)
+            visit(p.time, p.event);
+    }
 
     [[nodiscard]] std::size_t bytes() const {
         return (buffered_ + batch_.capacity() + scratch_.capacity()) * sizeof(Event) +
@@ -110,11 +157,16 @@ class Calendar {
     /// An event outside the slots, with what orders it among its like.
     struct Late {
         std::uint64_t window, sequence;
+        std::uint32_t port; // 0 for all, if they come as they were scheduled
         Event event;
         bool operator<(const Late &other) const {
             if (window != other.window) return window > other.window;
             if (event.rank() != other.event.rank()) return event.rank() > other.event.rank();
-            return sequence > other.sequence;
+            return comes_after(other);
+        }
+        /// Of those of the same rank.
+        [[nodiscard]] bool comes_after(const Late &other) const {
+            return port != other.port ? port > other.port : sequence > other.sequence;
         }
     };
 
@@ -131,16 +183,22 @@ class Calendar {
     }
 
     const Event *pop_elsewhere() {
-        if (soon_rank_ == kNoRank) return open_next() ? &batch_[at_++] : nullptr;
+        if (soon_rank_ == kNoRank) {
+            if (at_ == size_ && !open_next()) return nullptr;
+            return &batch_[at_++];
+        }
         // The first scheduled of the earliest.
         Lane *first = nullptr;
         for (Lane &lane : soon_) {
             if (lane.head == lane.events.size() || lane.events[lane.head].event.rank() != soon_rank_) continue;
-            if (first == nullptr || lane.events[lane.head].sequence < first->events[first->head].sequence)
-                first = &lane;
+            if (first == nullptr || first->events[first->head].comes_after(lane.events[lane.head])) first = &lane;
         }
         const bool rest = !soon_rest_.empty() && soon_rest_.top().event.rank() == soon_rank_ &&
-                          (first == nullptr || soon_rest_.top().sequence < first->events[first->head].sequence);
+                          (first == nullptr || first->events[first->head].comes_after(soon_rest_.top()));
+        if (by_port_ != 0 && at_ != size_ && batch_[at_].rank() == soon_rank_) {
+            const Event &soonest = rest ? soon_rest_.top().event : first->events[first->head].event;
+            if (batch_[at_].port() <= soonest.port()) return &batch_[at_++];
+        }
         if (rest) {
             late_ = soon_rest_.top().event;
             soon_rest_.pop();
@@ -162,16 +220,17 @@ class Calendar {
     /// The open window's own events, and those beyond the slots.
     void push_elsewhere(std::uint64_t window, const Event &event) {
         if (window != window_) {
-            far_.push({window, sequence_++, event});
+            far_.push({window, sequence_++, 0, event});
             return;
         }
         soon_rank_ = std::min(soon_rank_, event.rank());
+        const Late late{window, sequence_++, by_port_ * event.port(), event};
         for (Lane &lane : soon_) {
-            if (!lane.events.empty() && lane.events.back().event.rank() > event.rank()) continue;
-            lane.events.push_back({window, sequence_++, event});
+            if (!lane.events.empty() && lane.events.back() < late) continue;
+            lane.events.push_back(late);
             return;
         }
-        soon_rest_.push({window, sequence_++, event});
+        soon_rest_.push(late);
     }
 
     void enlarge(Slot &slot, std::uint32_t index) {
@@ -226,6 +285,7 @@ class Calendar {
             scratch_.resize(batch_.size());
         }
         sort(slot.events.get(), slot.size);
+        if (by_port_ != 0) sort_by_port();
         // What lies behind the end may be looked at, not used.
         std::fill_n(batch_.begin() + size_, kMaxAhead, Event{});
         slot.size = 0;
@@ -271,6 +331,29 @@ class Calendar {
         }
     }
 
+    /// Puts events of the same rank in batch_ into the order of their ports, stably.
+    void sort_by_port() {
+        const auto before = [](const Event &a, const Event &b) { return a.port() < b.port(); };
+        Event *const events = batch_.data(), *const end = events + size_;
+        Event *first = events; // of those of this rank
+        for (Event *e = events + 1; e < end; ++e) {
+            if (e->rank() != first->rank()) {
+                first = e;
+            } else if (before(*e, e[-1])) {
+                Event *last = e + 1;
+                while (last != end && last->rank() == first->rank())
+                    ++last;
+                if (last - first > kFew) {
+                    std::stable_sort(first, last, before);
+                } else {
+                    for (; e < last; ++e)
+                        std::rotate(std::upper_bound(first, e, *e, before), e, e + 1);
+                }
+                first = e = last;
+            }
+        }
+    }
+
     /// Counts to the sums of those before them.
     static void to_offsets(std::uint32_t *counts, std::uint32_t n) {
         std::uint32_t sum = 0;
@@ -282,8 +365,9 @@ class Calendar {
     }
 
     std::uint32_t shift_ = 12;
-    std::uint64_t window_ = 0; // the open one
-    TimePs start_ = 0;         // of it
+    std::uint32_t by_port_ = 0; // 0 or 1
+    std::uint64_t window_ = 0;  // the open one
+    TimePs start_ = 0;          // of it
     std::uint32_t at_ = 0, size_ = 0;
     std::uint32_t soon_rank_ = kNoRank;
     std::vector<Event> batch_, scratch_;

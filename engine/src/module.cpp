@@ -58,12 +58,15 @@ class Engine {
     }
 
     /// Throws std::invalid_argument for parameters the network cannot run with.
-    void prepare(const Array<std::uint32_t> &placement) {
+    void prepare(const Array<std::uint32_t> &placement, const std::string &repetitions) {
         if (!workload_) throw std::invalid_argument("no workload was set");
+        const Repetitions how = repetitions == "skip"       ? Repetitions::kSkip
+                                : repetitions == "simulate" ? Repetitions::kSimulate
+                                                            : Repetitions::kIgnore;
         simulator_ = std::visit(
             [&](auto routing) -> std::unique_ptr<AnySimulator> {
                 return std::make_unique<Simulator<decltype(routing)>>(std::move(routing), wiring_, parameters_,
-                                                                      std::move(workload_), copy(placement));
+                                                                      std::move(workload_), copy(placement), how);
             },
             hxmesh::make_routing(spec_));
     }
@@ -101,6 +104,7 @@ class Engine {
         d["simulated_time_ps"] = out.simulated_time_ps;
         d["packets"] = out.packets;
         d["packet_hops"] = out.packet_hops;
+        d["repeated_packet_hops"] = out.repeated_packet_hops;
         d["messages"] = out.messages;
         d["events"] = out.events;
         d["bytes_delivered"] = out.bytes_delivered;
@@ -167,6 +171,6 @@ NB_MODULE(_core, m) {
              "lockstep"_a)
         .def("set_graph", &Engine::set_graph, nb::kw_only(), "ranks"_a, "op_offset"_a, "kind"_a, "peer"_a, "value"_a,
              "dep_offset"_a, "dep"_a, "match"_a)
-        .def("prepare", &Engine::prepare, "placement"_a)
+        .def("prepare", &Engine::prepare, nb::kw_only(), "placement"_a, "repetitions"_a)
         .def("run", &Engine::run, "tick"_a);
 }

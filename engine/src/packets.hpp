@@ -139,6 +139,18 @@ class PacketQueue {
             pool.give(done);
         }
     }
+    /// Calls visit(packet) from the front to the back.
+    template <class Visit> void for_each(PacketPool &pool, Visit &&visit) const {
+        if (empty()) return;
+        std::uint32_t block = head_, place = first_;
+        for (;;) {
+            visit(pool[block].packets[place++]);
+            if (block == tail_ && place == last_) return;
+            if (place < PacketPool::kPerBlock) continue;
+            block = pool[block].next;
+            place = 0;
+        }
+    }
     // Always inlined: GCC drops calls of functions that do nothing but prefetch.
     /// Fetches into cache what `front` will read.
     HXMESH_INLINE void prefetch_front(PacketPool &pool) const { __builtin_prefetch(&pool[head_]); }

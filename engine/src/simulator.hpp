@@ -19,6 +19,7 @@
 #include "hxmesh/route.hpp"
 #include "network.hpp"
 #include "packets.hpp"
+#include "repetition.hpp"
 #include "workload.hpp"
 
 namespace hxmesh::engine {
@@ -36,6 +37,7 @@ struct Outcome {
     std::string message;
     TimePs simulated_time_ps = 0;
     std::uint64_t packets = 0, packet_hops = 0, messages = 0, events = 0;
+    std::uint64_t repeated_packet_hops = 0; // of packet_hops, those that were skipped (repetition.hpp)
     std::int64_t bytes_delivered = 0;
     std::size_t engine_bytes = 0;
     std::vector<RankRecord> ranks;
@@ -54,7 +56,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
   public:
     /// Throws std::invalid_argument for parameters the model cannot run with.
     Simulator(Routing routing, const Wiring &wiring, const Parameters &parameters, std::unique_ptr<Workload> workload,
-              std::vector<std::uint32_t> placement)
+              std::vector<std::uint32_t> placement, Repetitions repetitions)
         : routing_(std::move(routing)),
           p_(parameters),
           workload_(std::move(workload)),
@@ -63,7 +65,8 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
           num_endpoints_(static_cast<std::uint32_t>(wiring.endpoint_router.size())),
           max_flits_(flits(p_.packet_bytes)),
           layout_(num_endpoints_, max_flits_, state_bits()),
-          random_(p_.seed) {
+          random_(p_.seed),
+          repetitions_(repetitions) {
         if (num_ports_ + num_endpoints_ > kPortMask)
             throw std::invalid_argument("at most " + std::to_string(kPortMask) + " ports");
         input_flits_ =
@@ -114,13 +117,15 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
             case EventKind::kTimer:
                 if (event.target == kNone)
                     enqueue(event.message);
+                else if (event.target == kLook)
+                    look_for_repetition();
                 else
                     workload_->on_timer(event.target, event.message, *this);
                 break;
             }
             if (events_ == next_tick) {
                 next_tick += kTickEvents;
-                go_on = tick({delivered_, count_hops(), now_, bytes()});
+                go_on = tick({delivered_, count_hops(), now_ + skipped_ps_, bytes()});
                 if (!go_on) break;
             }
         }
@@ -140,6 +145,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     // top bits: kStraight + the distance to the output queue, in queues.
     static constexpr std::uint32_t kWayShift = 23, kPortMask = (1u << kWayShift) - 1, kStraight = 256;
     static constexpr std::uint16_t kNobody = 0xffff;
+    static constexpr std::uint32_t kLook = kNone - 1; // target of the timer for look_for_repetition
 
     // The size of these two decides the speed: a hop reads an input port and an output port, most often from outside
     // the cache. What every packet needs comes first, and fits one line with up to three virtual channels.
@@ -188,12 +194,12 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         std::vector<TimePs> serialisation_ps; // [flits]
     };
     struct Message {
-        std::uint32_t src_rank, dst_rank;
         std::uint32_t src_endpoint, dst_endpoint;
         std::uint32_t to_inject, to_deliver;
         std::uint16_t last_flits;
         std::uint16_t open_ends; // injection and delivery not yet reported
         std::uint32_t next;      // in a NIC's list of pending messages, or of free slots
+        std::uint32_t turn_left; // packets that are sent before another message has its turn
         std::int64_t bytes;
         std::uint32_t tag_a, tag_b;
     };
@@ -204,7 +210,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         std::uint32_t rank = kNone;
         bool asking = false;
         SendOrder order;
-        std::int64_t untold_bytes = 0; // of messages that the workload will send when asked
+        std::int64_t asked_bytes = 0; // of messages that the workload sent when asked: posted one after the other
     };
 
     // ---- construction ------------------------------------------------------------------------------------------
@@ -279,6 +285,16 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         missing_flits_.resize(all);
         lengths_.resize(std::size_t{num_ports_} * kQueues);
         calendar_.set_window_shift(window_shift());
+        if (!may_repeat() || !workload_->is_regular()) repetitions_ = Repetitions::kIgnore;
+        if (repetitions_ != Repetitions::kIgnore) calendar_.order_by_port();
+    }
+
+    /// Routing that adapts to every queue makes of many events at the same time what never comes again.
+    [[nodiscard]] static constexpr bool may_repeat() {
+        if constexpr (requires { Routing::kMayRepeat; })
+            return Routing::kMayRepeat;
+        else
+            return !Routing::kAdaptive;
     }
 
     void connect(OutputPort &port, std::uint32_t peer) {
@@ -754,7 +770,8 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
             for (std::uint32_t i = nic.turn + 1; i < nic.active; ++i)
                 machines[i - 1] = machines[i];
             --nic.active;
-        } else {
+        } else if (--m.turn_left == 0) {
+            m.turn_left = SendOrder::kTurnPackets;
             ++nic.turn;
         }
         const std::uint32_t header = layout_.pack(m.dst_endpoint, n);
@@ -766,12 +783,10 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         const auto all = static_cast<std::uint32_t>(p_.send_machines);
         std::uint32_t *machines = &machines_[std::size_t{endpoint} * all];
         while (nic.active < all) {
-            if (nic.active != 0 && nic.active >= nic.order.at_a_time(p_.output_buffer_bytes - nic.untold_bytes, all))
-                return;
             if (nic.first_pending == kNone) {
                 if (nic.rank == kNone || nic.asking) return;
                 nic.asking = true;
-                nic.untold_bytes = workload_->refill(nic.rank, *this);
+                workload_->refill(nic.rank, *this);
                 nic.asking = false;
                 if (nic.first_pending == kNone) return;
             }
@@ -790,17 +805,20 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     void deliver(std::uint32_t message) {
         const Message &m = messages_[message];
         bytes_delivered_ += m.bytes;
-        const MessageInfo info{m.src_rank, m.dst_rank, m.bytes, m.tag_a, m.tag_b};
+        const MessageInfo info{src_rank(m), dst_rank(m), m.bytes, m.tag_a, m.tag_b};
         close(message);
         workload_->on_delivered(info, *this);
     }
 
     void report_injected(std::uint32_t id) {
         const Message &m = messages_[id];
-        const MessageInfo info{m.src_rank, m.dst_rank, m.bytes, m.tag_a, m.tag_b};
+        const MessageInfo info{src_rank(m), dst_rank(m), m.bytes, m.tag_a, m.tag_b};
         close(id);
         workload_->on_injected(info, *this);
     }
+
+    [[nodiscard]] std::uint32_t src_rank(const Message &m) const { return nics_[m.src_endpoint].rank; }
+    [[nodiscard]] std::uint32_t dst_rank(const Message &m) const { return nics_[m.dst_endpoint].rank; }
 
     void close(std::uint32_t id) {
         if (--messages_[id].open_ends == 0) {
@@ -826,8 +844,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         const std::int64_t packets = std::max<std::int64_t>(1, (whole + p_.packet_bytes - 1) / p_.packet_bytes);
         const auto last = static_cast<std::uint16_t>(flits(whole - (packets - 1) * p_.packet_bytes));
         const auto count = static_cast<std::uint32_t>(packets);
-        messages_[id] = {src,   dst,  endpoint_of_[src], endpoint_of_[dst], count, count, last, 2, kNone, bytes,
-                         tag_a, tag_b};
+        messages_[id] = {endpoint_of_[src], endpoint_of_[dst], count, count, last, 2, kNone, 0, bytes, tag_a, tag_b};
         ++messages_sent_;
         if (at > now_)
             timer(at - now_, kNone, id);
@@ -835,11 +852,26 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
             enqueue(id);
     }
 
+    [[nodiscard]] static std::uint32_t turn(std::int64_t packets) {
+        return static_cast<std::uint32_t>(std::min<std::int64_t>(packets, kNone));
+    }
+
     /// A message has reached its NIC.
     void enqueue(std::uint32_t id) {
         Message &m = messages_[id];
         Nic &nic = nics_[m.src_endpoint];
-        nic.order.backlog_bytes += m.bytes + p_.costs.header_bytes;
+        const std::int64_t bytes = m.bytes + p_.costs.header_bytes;
+        if (nic.asking) {
+            // Posted with all others of its kind, before any of them had left.
+            m.turn_left = turn(SendOrder{nic.asked_bytes}.first_turn(p_.output_buffer_bytes, p_.packet_bytes));
+            nic.asked_bytes += bytes;
+        } else {
+            if (nic.active == 1 && nic.first_pending == kNone)
+                messages_[machines_[std::size_t{m.src_endpoint} * static_cast<std::size_t>(p_.send_machines)]]
+                    .turn_left = turn(SendOrder::turn_alone(p_.output_buffer_bytes, p_.packet_bytes));
+            m.turn_left = turn(nic.order.first_turn(p_.output_buffer_bytes, p_.packet_bytes));
+        }
+        nic.order.backlog_bytes += bytes;
         if (nic.first_pending == kNone)
             nic.first_pending = id;
         else
@@ -856,6 +888,168 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         if (!nics_[endpoint_of_[rank]].asking) feed(endpoint_of_[rank]);
     }
 
+    void landmark() override {
+        if (repetitions_ != Repetitions::kSkip || looking_ || !repetition_.is_due(events_)) return;
+        looking_ = true;
+        timer(1, kLook, 0); // when all that happens now is over
+    }
+
+    // ---- repetition --------------------------------------------------------------------------------------------
+
+    void look_for_repetition() {
+        looking_ = false;
+        take_snapshot(repetition_.begin(events_));
+        if (!repetition_.found()) return;
+        const Snapshot &before = repetition_.reference();
+        const TimePs period_ps = now_ - before.time;
+        const std::uint32_t steps = workload_->landmark_steps() - before.steps;
+        const std::uint32_t times = workload_->repeats_left(steps, period_ps, before.time);
+        if (times == 0) return;
+        const std::uint64_t hops = count_hops();
+        auto old = before.counters.begin();
+        visit_counters([&](auto &counter) {
+            const std::int64_t more = static_cast<std::int64_t>(counter) - *old++;
+            counter += static_cast<std::remove_reference_t<decltype(counter)>>(more * times);
+        });
+        repeated_hops_ += count_hops() - hops;
+        for (const std::uint32_t id : named_)
+            messages_[id].tag_b += steps * times;
+        workload_->skip(steps * times, period_ps * times);
+        skipped_ps_ += period_ps * times;
+        repetition_.forget();
+    }
+
+    /// Calls visit(counter) for all that is only counted, whatever its type.
+    template <class Visit> void visit_counters(Visit &&visit) {
+        for (OutputPort &port : ports_)
+            visit(port.packets);
+        for (std::uint64_t &flits : missing_flits_)
+            visit(flits);
+        visit(delivered_);
+        visit(messages_sent_);
+        visit(bytes_delivered_);
+        workload_->visit_counters([&](std::int64_t &counter) { visit(counter); });
+    }
+
+    void take_snapshot(Snapshot &shot) {
+        shot.time = now_;
+        shot.steps = workload_->landmark_steps();
+        StateWords &out = shot.state;
+        name_of_.assign(messages_.size(), kNone);
+        named_.clear();
+        for (OutputPort &port : ports_)
+            write(port, out);
+        for (const InputPort &port : inputs_)
+            write(port, out);
+        if (fresh_at_ == now_)
+            for (const std::uint32_t queue : lengthened_)
+                out.put(queue, static_cast<std::uint32_t>(lengths_[queue].fresh_flits));
+        for (std::uint32_t e = 0; e < num_endpoints_; ++e)
+            write(nics_[e], &machines_[std::size_t{e} * static_cast<std::size_t>(p_.send_machines)], out);
+        write_events(out);
+        for (const std::uint32_t id : named_) {
+            const Message &m = messages_[id];
+            out.put(m.src_endpoint, m.dst_endpoint);
+            out.put(m.to_inject, m.to_deliver);
+            out.put(std::uint32_t{m.last_flits} << 16 | m.open_ends, m.turn_left);
+            out.put(m.tag_a, m.tag_b - shot.steps);
+            out.put(static_cast<std::uint64_t>(m.bytes));
+        }
+        out.put(random_.state());
+        workload_->write_state(now_, out);
+        visit_counters([&](auto &counter) { shot.counters.push_back(static_cast<std::int64_t>(counter)); });
+    }
+
+    /// Slots of messages are used again in any order: a message is known by when it first comes up.
+    [[nodiscard]] std::uint32_t name(std::uint32_t message) {
+        if (name_of_[message] == kNone) {
+            name_of_[message] = static_cast<std::uint32_t>(named_.size());
+            named_.push_back(message);
+        }
+        return name_of_[message];
+    }
+
+    void write(const PacketQueue &queue, StateWords &out) {
+        queue.for_each(pool_, [&](Packet packet) { out.put(name(packet.message), packet.header); });
+        out.put(kNone, kNone);
+    }
+
+    void write(OutputPort &port, StateWords &out) {
+        out.put_time(port.busy_until, now_);
+        out.put_time(port.crossbar_free, now_);
+        out.put(std::uint32_t{port.free_pending} | port.crossbar_pending << 1 | port.often_waited_for << 2,
+                std::uint32_t{port.last_vc} << 8 | port.crossed_vc);
+        for (std::uint32_t v = 0; v < kVcs; ++v) {
+            // When a sender takes what it is owed makes no difference (return_credit).
+            if (port.peer < num_ports_ && !inputs_[port.peer].prompt[v]) {
+                port.credits[v] += inputs_[port.peer].owed[v];
+                inputs_[port.peer].owed[v] = 0;
+            }
+            out.put(static_cast<std::uint32_t>(port.peer < num_ports_ ? port.credits[v] : 0),
+                    std::uint32_t{port.first_waiter[v]} << 16 |
+                        (port.first_waiter[v] == kNobody ? kNobody : port.last_waiter[v]));
+            write(port.queue[v], out);
+        }
+    }
+
+    void write(const InputPort &port, StateWords &out) {
+        out.put_time(port.crossbar_free, now_);
+        for (std::uint32_t v = 0; v < kVcs; ++v) {
+            const InputState state = port.state[v];
+            out.put(static_cast<std::uint32_t>(state) << 1 | std::uint32_t{port.prompt[v]},
+                    (state == InputState::kFlowing ? 0u : std::uint32_t{port.output[v]} << 16) |
+                        (state == InputState::kWaitsForOutput ? port.next_waiter[v] : 0u));
+            write(port.queue[v], out);
+        }
+    }
+
+    void write(const Nic &nic, const std::uint32_t *machines, StateWords &out) {
+        for (std::uint32_t i = 0; i < nic.active; ++i)
+            out.put(name(machines[i]), nic.turn);
+        for (std::uint32_t id = nic.first_pending; id != kNone; id = messages_[id].next)
+            out.put(name(id), nic.active);
+        out.put(static_cast<std::uint64_t>(nic.order.backlog_bytes));
+        out.put(static_cast<std::uint64_t>(nic.asked_bytes));
+    }
+
+    /// Events to come. What ranks do at the same time is theirs alone: their order counts for each of them, and not
+    /// from one to another.
+    void write_events(StateWords &out) {
+        struct OfRank {
+            TimePs time;
+            Event event;
+            std::uint32_t rank;
+        };
+        std::vector<OfRank> of_ranks;
+        calendar_.for_each([&](TimePs time, const Event &event) {
+            if (event.kind() == EventKind::kDeliver)
+                of_ranks.push_back({time, event, dst_rank(messages_[event.message])});
+            else if (event.kind() != EventKind::kTimer)
+                write(time, event, out);
+            else if (event.target == kNone)
+                of_ranks.push_back({time, event, src_rank(messages_[event.message])});
+            else
+                of_ranks.push_back({time, event, workload_->rank_of_timer(event.target)});
+        });
+        std::stable_sort(of_ranks.begin(), of_ranks.end(),
+                         [](const OfRank &a, const OfRank &b) { return a.rank < b.rank; });
+        for (const OfRank &r : of_ranks)
+            write(r.time, r.event, out);
+    }
+
+    void write(TimePs time, const Event &event, StateWords &out) {
+        const EventKind kind = event.kind();
+        std::uint32_t message = event.message;
+        if (kind == EventKind::kArrive || kind == EventKind::kDeliver ||
+            (kind == EventKind::kTimer && event.target == kNone))
+            message = name(message);
+        else if (kind == EventKind::kNicFree && message != 0)
+            message = name(message - 1) + 1;
+        out.put(static_cast<std::uint64_t>(time - now_));
+        out.put(static_cast<std::uint32_t>(kind) << 4 | event.vc(), event.target);
+        out.put(message, event.header);
+    }
+
     // ---- the end -----------------------------------------------------------------------------------------------
 
     [[nodiscard]] std::uint64_t count_hops() const {
@@ -868,7 +1062,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     [[nodiscard]] std::size_t bytes() const {
         return pool_.bytes() + calendar_.bytes() + ports_.size() * sizeof(OutputPort) +
                inputs_.size() * sizeof(InputPort) + nics_.size() * sizeof(Nic) +
-               messages_.capacity() * sizeof(Message) + workload_->bytes();
+               messages_.capacity() * sizeof(Message) + workload_->bytes() + repetition_.bytes();
     }
 
     Outcome finish(bool went_on) {
@@ -878,6 +1072,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
             out.simulated_time_ps = std::max(out.simulated_time_ps, r.end_ps);
         out.packets = delivered_;
         out.packet_hops = count_hops();
+        out.repeated_packet_hops = repeated_hops_;
         out.messages = messages_sent_;
         out.events = events_;
         out.bytes_delivered = bytes_delivered_;
@@ -899,12 +1094,12 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         }
         if (!went_on) {
             out.status = Status::kStopped;
-            out.simulated_time_ps = now_;
+            out.simulated_time_ps = now_ + skipped_ps_;
             return out;
         }
         if (unfinished != 0) {
             out.status = Status::kDeadlock;
-            out.simulated_time_ps = now_;
+            out.simulated_time_ps = now_ + skipped_ps_;
             const std::string cycle = waiting_cycle();
             out.message = std::to_string(unfinished) + " of " + std::to_string(workload_->records.size()) +
                           " ranks never finished: " + first + (unfinished > 3 ? "; ..." : "") +
@@ -995,6 +1190,12 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     std::uint32_t free_message_ = kNone;
     std::vector<Nic> nics_;
     std::vector<std::uint32_t> machines_; // [endpoints * send_machines] messages being sent
+    Repetitions repetitions_;
+    bool looking_ = false; // an event for it will come
+    Repetition repetition_;
+    TimePs skipped_ps_ = 0; // by which time is further than now_
+    std::uint64_t repeated_hops_ = 0;
+    std::vector<std::uint32_t> name_of_, named_; // messages in the order in which the snapshot met them
 };
 
 } // namespace hxmesh::engine

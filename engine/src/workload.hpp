@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "calendar.hpp"
 #include "network.hpp"
 #include "packets.hpp"
+#include "repetition.hpp"
 
 namespace hxmesh::engine {
 
@@ -25,6 +27,8 @@ class Services {
     virtual void timer(TimePs delay, std::uint32_t target, std::uint32_t value) = 0;
     /// Lets an idle NIC ask for its next message.
     virtual void wake(std::uint32_t rank) = 0;
+    /// A regular workload has come a step further: a moment to ask whether all repeats itself (repetition.hpp).
+    virtual void landmark() = 0;
 };
 
 /// A message as the workload sees it.
@@ -46,8 +50,7 @@ class Workload {
     virtual ~Workload() = default;
     virtual void start(Services &services) = 0;
     /// The NIC of `rank` has room for another message: send one if there is one (only asked of lazy workloads).
-    /// Returns the bytes of those that it has not been told of.
-    virtual std::int64_t refill(std::uint32_t /*rank*/, Services & /*services*/) { return 0; }
+    virtual void refill(std::uint32_t /*rank*/, Services & /*services*/) {}
     /// The last packet of a message has left its source.
     virtual void on_injected(const MessageInfo &message, Services &services) = 0;
     /// The last packet of a message has reached its destination.
@@ -58,13 +61,43 @@ class Workload {
     [[nodiscard]] virtual std::string waiting_for(std::uint32_t rank) const = 0;
     [[nodiscard]] virtual std::size_t bytes() const = 0;
 
-    std::vector<RankRecord> records;
+    /// Whether its steps are so much alike that they may repeat; if so, it calls Services::landmark.
+    [[nodiscard]] virtual bool is_regular() const { return false; }
+    /// Whose a timer is that was set for `target`.
+    [[nodiscard]] virtual std::uint32_t rank_of_timer(std::uint32_t /*target*/) const { return 0; }
+    /// Steps taken up to this landmark.
+    [[nodiscard]] virtual std::uint32_t landmark_steps() const { return 0; }
+    /// Writes what decides everything that the workload will do, with times relative to `now` and steps to those of
+    /// the landmark.
+    virtual void write_state(TimePs /*now*/, StateWords & /*out*/) const {}
+    /// Calls visit(counter) for all that is only counted.
+    virtual void visit_counters(const std::function<void(std::int64_t &)> &visit) {
+        for (RankRecord &r : records) {
+            visit(r.bytes_sent);
+            visit(r.bytes_received);
+        }
+    }
+    /// How many times more all will repeat what it did since the time `since`, when `period_ps` and `steps` have gone
+    /// by and all is again as it was.
+    [[nodiscard]] virtual std::uint32_t repeats_left(std::uint32_t /*steps*/, TimePs /*period_ps*/,
+                                                     TimePs /*since*/) const {
+        return 0;
+    }
+    /// Goes `steps` on that take `ps`, in a time that stands still.
+    virtual void skip(std::uint32_t /*steps*/, TimePs ps) { skipped_ps_ += ps; }
 
   protected:
     void touch(std::uint32_t rank, TimePs now) {
-        if (records[rank].start_ps < 0) records[rank].start_ps = now;
+        if (records[rank].start_ps < 0) records[rank].start_ps = now + skipped_ps_;
     }
-    void finish(std::uint32_t rank, TimePs now) { records[rank].end_ps = std::max(records[rank].end_ps, now); }
+    void finish(std::uint32_t rank, TimePs now) {
+        records[rank].end_ps = std::max(records[rank].end_ps, now + skipped_ps_);
+    }
+
+    TimePs skipped_ps_ = 0; // by which time is further than Services::now
+
+  public:
+    std::vector<RankRecord> records;
 };
 
 /// Alltoall by shifts: every rank posts its receives, then sends to rank + shift for each shift in turn.
@@ -103,9 +136,9 @@ class ShiftWorkload final : public Workload {
     }
     /// Without a window all sends start as soon as the processor gets to them: the NIC asks for them one by one, so
     /// that they need no memory while they wait.
-    std::int64_t refill(std::uint32_t rank, Services &services) override {
+    void refill(std::uint32_t rank, Services &services) override {
         State &s = state_[rank];
-        if (window_ != 0 || s.issued == shifts_.size()) return 0;
+        if (window_ != 0 || s.issued == shifts_.size()) return;
         const TimePs processed = posted_ + costs_.send_ps * (static_cast<TimePs>(s.issued) + 1);
         const TimePs ready = NicCommands::at(s.commands.count, processed, costs_);
         if (ready <= services.now()) {
@@ -115,7 +148,6 @@ class ShiftWorkload final : public Workload {
             s.asleep = true;
             services.timer(ready - services.now(), rank, 0);
         }
-        return static_cast<std::int64_t>(shifts_.size() - s.issued) * (bytes_ + costs_.header_bytes);
     }
     void on_injected(const MessageInfo &m, Services &services) override {
         State &s = state_[m.src_rank];
@@ -227,7 +259,9 @@ class StreamWorkload final : public Workload {
           lockstep_(lockstep),
           costs_(costs),
           state_(std::size_t{ranks} * streams),
-          ranks_(ranks) {}
+          ranks_(ranks) {
+        choose_landmark();
+    }
 
     void start(Services &services) override {
         for (std::uint32_t r = 0; r < ranks_.size(); ++r) {
@@ -295,6 +329,55 @@ class StreamWorkload final : public Workload {
         return state_.size() * (sizeof(Stream) + segments_ * 32) + ranks_.size() * sizeof(RankRecord);
     }
 
+    [[nodiscard]] bool is_regular() const override { return is_regular_; }
+    [[nodiscard]] std::uint32_t rank_of_timer(std::uint32_t target) const override { return target / streams_; }
+    [[nodiscard]] std::uint32_t landmark_steps() const override { return state_[landmark_].sequence; }
+    void write_state(TimePs now, StateWords &out) const override {
+        const std::uint32_t base = landmark_steps();
+        for (const Stream &s : state_) {
+            out.put(s.segment, std::uint32_t{s.sent} | s.reducing << 1 | s.posted << 2 | s.found << 3);
+            if (s.segment == segments_) continue;
+            out.put(s.sequence - base, s.arrived - base);
+            out.put_time(s.matched, now);
+            out.put(static_cast<std::uint32_t>(s.early.size()), 0);
+            for (const std::uint32_t sequence : s.early)
+                out.put(sequence - base, 0);
+        }
+        for (const Rank &r : ranks_) {
+            out.put(r.finished, r.waiting);
+            out.put_time(r.processor.free_ps, now);
+            r.open.for_each([&](std::uint16_t stream) { out.put(stream, 0); });
+        }
+    }
+    void visit_counters(const std::function<void(std::int64_t &)> &visit) override {
+        Workload::visit_counters(visit);
+        for (Rank &r : ranks_)
+            visit(r.commands.count);
+    }
+    [[nodiscard]] std::uint32_t repeats_left(std::uint32_t steps, TimePs period_ps, TimePs since) const override {
+        // The rate of commands is counted from the start of time: it held nobody up, and must go on so.
+        const TimePs commands = TimePs{2} * streams_ * steps;
+        if (held_up_ps_ >= since || commands * costs_.nic_command_ps > period_ps) return 0;
+        std::uint32_t least = kNone;
+        for (std::size_t s = 0; s < state_.size(); ++s) {
+            if (state_[s].segment == segments_) continue;
+            const auto all = static_cast<std::uint32_t>(d_.steps[s * segments_ + state_[s].segment]);
+            least = std::min(least, (all - 1 - state_[s].step) / steps);
+        }
+        return least == kNone ? 0 : least;
+    }
+    void skip(std::uint32_t steps, TimePs ps) override {
+        Workload::skip(steps, ps);
+        for (Stream &s : state_) {
+            if (s.segment == segments_) continue;
+            s.step += steps;
+            s.sequence += steps;
+            s.arrived += steps;
+            for (std::uint32_t &sequence : s.early)
+                sequence += steps;
+        }
+    }
+
   private:
     static constexpr std::uint32_t kPost = 0, kReduced = 1, kMatched = 2;
     struct Stream {
@@ -312,6 +395,24 @@ class StreamWorkload final : public Workload {
         NicCommands commands;
         PostedReceives<std::uint16_t> open; // by stream, if matching costs anything
     };
+
+    /// The stream with the most steps, if steps are so much alike that they can repeat.
+    void choose_landmark() {
+        std::int64_t most = 0;
+        bool even = true;
+        for (std::size_t s = 0; s < state_.size(); ++s) {
+            std::int64_t steps = 0;
+            for (std::size_t i = s * segments_; i < (s + 1) * segments_; ++i) {
+                steps += d_.steps[i];
+                even = even && (d_.steps[i] == 0 || d_.total_bytes[i] % d_.parts[i] == 0);
+            }
+            if (steps > most) {
+                most = steps;
+                landmark_ = s;
+            }
+        }
+        is_regular_ = even && most > 0;
+    }
 
     /// The message of the current step, once it is here and its receive posted, is looked for among open receives.
     void match(std::uint32_t rank, std::uint32_t stream, Services &services) {
@@ -364,8 +465,9 @@ class StreamWorkload final : public Workload {
         if (costs_.match_ps != 0) r.open.post(static_cast<std::uint16_t>(stream));
         r.commands.post_receives(1);
         match(rank, stream, services);
-        services.send(rank, static_cast<std::uint32_t>(d_.send_peer[i]), bytes, stream, s.sequence,
-                      r.commands.send(services.now(), costs_));
+        const TimePs at = r.commands.send(services.now() + skipped_ps_, costs_) - skipped_ps_;
+        if (at > services.now() + costs_.nic_send_ps) held_up_ps_ = services.now();
+        services.send(rank, static_cast<std::uint32_t>(d_.send_peer[i]), bytes, stream, s.sequence, at);
         advance(rank, stream, services);
     }
     void advance(std::uint32_t rank, std::uint32_t stream, Services &services) {
@@ -387,6 +489,7 @@ class StreamWorkload final : public Workload {
         s.reducing = false;
         s.posted = false;
         ++s.sequence;
+        if (at == landmark_ && is_regular_) services.landmark();
         if (++s.step == static_cast<std::uint32_t>(d_.steps[at * segments_ + s.segment])) {
             s.step = 0;
             ++s.segment;
@@ -410,6 +513,9 @@ class StreamWorkload final : public Workload {
     EndpointCosts costs_;
     std::vector<Stream> state_;
     std::vector<Rank> ranks_;
+    std::size_t landmark_ = 0; // stream whose steps are landmarks
+    bool is_regular_ = false;
+    TimePs held_up_ps_ = -1; // when the rate of commands last made a send wait
 };
 
 /// Any directed acyclic graph of sends, receives, computation and waits (motifs.ArraySchedule).

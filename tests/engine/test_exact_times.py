@@ -317,27 +317,36 @@ def test_messages_that_fit_the_buffer_leave_whole_in_the_order_they_were_posted(
 
 
 @pytest.mark.parametrize("header", [0, 40])
+@pytest.mark.parametrize("buffer_bytes", [PACKET, 4 * PACKET])
+def test_messages_of_up_to_a_turn_leave_whole_however_small_the_buffer(
+    bare: Bare, buffer_bytes: int, header: int
+) -> None:
+    params = bare(send_machines=4, output_buffer_bytes=buffer_bytes, message_header_bytes=header)
+    result = engine.run(switch(4), of_packets(header), params)
+    assert ends(result) == [8 * FAST, *(ACROSS_SWITCH + place * FAST for place in (2, 4, 7))]
+
+
 @pytest.mark.parametrize(
-    ("machines", "buffer_bytes", "last_packet"),
+    ("machines", "turns"),
     [
-        # In order, for want of machines: AAABBCCC.
-        (1, 4 * PACKET, (2, 4, 7)),
-        # ABABCACC, as A and C are still too much.
-        (2, 4 * PACKET, (5, 3, 7)),
-        # ABABACCC: A and C fit when B has left.
-        (2, 8 * PACKET - 1, (4, 3, 7)),
-        # ABCABCAC
-        (3, 4 * PACKET, (6, 4, 7)),
-        (3, 8 * PACKET - 1, (6, 4, 7)),
-        (256, 4 * PACKET, (6, 4, 7)),
+        (1, "A250 B120 C130"),
+        # C takes the place and the turn of B when that has left.
+        (2, "A105 B100 A100 B20 C100 A45 C30"),
+        # A is in the buffer of 4 packets before the others are posted, and its first one on the link.
+        (3, "A105 B100 C100 A100 B20 C30 A45"),
+        (256, "A105 B100 C100 A100 B20 C30 A45"),
     ],
 )
-def test_messages_that_do_not_fit_the_buffer_alternate_packet_by_packet(
-    bare: Bare, machines: int, buffer_bytes: int, last_packet: tuple[int, int, int], header: int
+def test_longer_messages_that_do_not_fit_the_buffer_take_turns_of_100_packets(
+    bare: Bare, machines: int, turns: str
 ) -> None:
-    params = bare(send_machines=machines, output_buffer_bytes=buffer_bytes, message_header_bytes=header)
-    result = engine.run(switch(4), of_packets(header), params)
-    assert ends(result) == [8 * FAST, *(ACROSS_SWITCH + place * FAST for place in last_packet)]
+    sent, last = 0, {}
+    for turn in turns.split():
+        sent += int(turn[1:])
+        last[turn[0]] = sent - 1
+    posted = flows(4, *((0, dst, n * PACKET) for dst, n in ((1, 250), (2, 120), (3, 130))))
+    result = engine.run(switch(4), posted, bare(send_machines=machines, output_buffer_bytes=4 * PACKET))
+    assert ends(result) == [500 * FAST, *(ACROSS_SWITCH + last[name] * FAST for name in "ABC")]
 
 
 # ---- what a message costs ---------------------------------------------------------------------------------
@@ -584,16 +593,15 @@ def test_ping_pong_takes_a_crossing_each_way(bare: Bare) -> None:
     assert ends(result) == [2 * rounds * ACROSS_SWITCH, (2 * rounds - 1) * ACROSS_SWITCH + FAST_FLIT]
 
 
-@pytest.mark.parametrize("fits", [False, True])
+@pytest.mark.parametrize("buffered_packets", [5, 10])
 @pytest.mark.parametrize("window", [0, 1, 2])
-def test_a_window_keeps_the_next_message_back_until_one_has_left(bare: Bare, window: int, fits: bool) -> None:
-    # Two messages of n packets over two links: when both wait at the NIC and do not fit its buffer, they
-    # share the host link; else the second starts n packets later.
+def test_the_next_message_of_a_shift_starts_when_one_has_left(
+    bare: Bare, window: int, buffered_packets: int
+) -> None:
     n = 5
-    params = bare(output_buffer_bytes=(2 if fits else 1) * n * PACKET)
+    params = bare(output_buffer_bytes=buffered_packets * PACKET)
     result = engine.run(HyperX2D(3, 1), ShiftSchedule(3, n * PACKET, window=window), params)
-    second_starts = n * FAST if fits or window == 1 else FAST
-    assert ends(result) == [second_starts + ENTER + (n - 1) * SLOW + HOP + LEAVE] * 3
+    assert ends(result) == [n * FAST + ENTER + (n - 1) * SLOW + HOP + LEAVE] * 3
 
 
 # ---- collectives ------------------------------------------------------------------------------------------

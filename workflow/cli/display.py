@@ -154,10 +154,13 @@ class RunDisplay:
         if not result.complete:
             self._lines.say(f"{self._name}: {result.status}: {result.message}")
             return
-        speed = count(result.packet_hops / max(result.wall_s, 1e-9))
+        speed = count((result.packet_hops - result.repeated_packet_hops) / max(result.wall_s, 1e-9))
+        repeated = result.repeated_packet_hops / max(result.packet_hops, 1)
+        skipped = f" ({repeated:.1%} of them repeated, and skipped)" if repeated else ""
         self._lines.say(
-            f"{self._name}: {simulated(result.simulated_time_ps)} simulated, {count(result.packets)} packets "
-            f"in {duration(result.wall_s)}, {speed} packet-hops/s, {result.peak_memory_bytes / 2**20:.0f} MiB"
+            f"{self._name}: {simulated(result.simulated_time_ps)} simulated, {count(result.packets)} packets"
+            f"{skipped} in {duration(result.wall_s)}, {speed} packet-hops/s, "
+            f"{result.peak_memory_bytes / 2**20:.0f} MiB"
         )
 
 

@@ -63,6 +63,11 @@ template <class Id> class PostedReceives {
         open_.erase(found);
         return looked_at;
     }
+    /// Calls visit(id) from the first posted to the last.
+    template <class Visit> void for_each(Visit &&visit) const {
+        for (const Id id : open_)
+            visit(id);
+    }
 
   private:
     std::vector<Id> open_;
@@ -84,11 +89,6 @@ struct SendOrder {
     /// The same for one that was alone and is no longer: it has filled the buffer.
     [[nodiscard]] static std::int64_t turn_alone(std::int64_t buffer_bytes, std::int64_t packet_bytes) {
         return buffer_bytes / packet_bytes + kTurnPackets;
-    }
-
-    /// The packet engine's simpler rule beyond the buffer: messages whose packets alternate one by one.
-    [[nodiscard]] std::uint32_t at_a_time(std::int64_t buffer_bytes, std::uint32_t machines) const {
-        return backlog_bytes > buffer_bytes ? machines : 1;
     }
 };
 

@@ -24,6 +24,7 @@ class FatTreeRouting {
     static constexpr bool kNeedsSource = false;
     static constexpr bool kStateful = false;
     static constexpr bool kAdaptive = true;
+    static constexpr bool kMayRepeat = true; // queues of regular traffic seldom fill half a buffer
 
     struct Tables {
         std::vector<std::uint8_t> level;            // [switches]

@@ -70,6 +70,8 @@ class Random {
         z = (z ^ z >> 27) * 0x94d049bb133111ebu;
         return static_cast<std::uint32_t>(((z ^ z >> 31) >> 32) * n >> 32);
     }
+    /// What decides the numbers to come.
+    [[nodiscard]] std::uint64_t state() const { return state_; }
 
   private:
     std::uint64_t state_;
