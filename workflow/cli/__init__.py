@@ -1,7 +1,8 @@
 """The `hxmesh` command line: one module per verb, imported when it is needed.
 
-Exit codes: 0 success; 1 a check that did not pass; 2 wrong input, with one sentence and nothing written; 3 a
-run that ended without a result (repeating it would not help); 130 interrupted.
+Exit codes: 0 success; 1 a check that did not pass, or files that cannot be read or written; 2 wrong input,
+with one sentence and nothing written; 3 a run that ended without a result (repeating it would not help); 130
+interrupted.
 """
 
 from __future__ import annotations
@@ -40,6 +41,10 @@ def call(arguments: list[str]) -> int:
         # The reader of our output has gone, as `head` does; what is left in the buffer must not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_CHECK
+    except OSError as error:
+        # A disk that is full, read-only or of someone else; nothing half written is left.
+        place = f"{error.filename}: " if error.filename else ""
+        return _complain(f"{place}{error.strerror or error}.", EXIT_CHECK)
     except Exception as error:
         sentence = usage_error(error)
         if sentence is None:

@@ -32,7 +32,10 @@ def report(
     """Make the tables and figures of a study from its finished runs, and list the files."""
     directory, config = _find(target, results)
     from analysis import report as make_report
+    from workflow.runner import not_in_the_future
 
+    sources = [directory / "study.json", *directory.glob("runs/*/*.json"), *([config] if config else [])]
+    not_in_the_future(sources)
     made = make_report(directory, config)
     for path in made:
         print(path)

@@ -92,11 +92,12 @@ def available_cores() -> int:
 def _run_experiment(path: Path, out: Path | None, log: Path | None, memory_limit: str | None) -> int:
     from workflow.cli.display import RunDisplay
     from workflow.experiment import Experiment
-    from workflow.runner import run_experiment
+    from workflow.runner import not_in_the_future, run_experiment
     from workflow.units import parse_bytes
 
     limit = parse_bytes(memory_limit, "--memory-limit") if memory_limit is not None else None
     chosen = Experiment.load(path)
+    not_in_the_future([path])
     with RunDisplay(chosen, log) as display:
         result = run_experiment(
             chosen, out or path.parent, progress=display.advance, memory_limit_bytes=limit
@@ -110,7 +111,7 @@ def _run_study(
 ) -> int:
     from workflow.cli.display import PlanDisplay
     from workflow.experiment import find_config, load_plan
-    from workflow.runner import run_plan
+    from workflow.runner import not_in_the_future, run_plan
 
     path = find_config(config)
     plan = load_plan(path, engine)
@@ -123,6 +124,7 @@ def _run_study(
         from workflow.on_sst import check
 
         check(plan, installed=not prepare)
+    not_in_the_future([path])
     if prepare:
         plan.check()
         plan.prepare(directory)

@@ -20,11 +20,14 @@ else:
     PLAN = load_plan(CONFIG_PATH)
     RUN_IDS = PLAN.run_ids
     RUNS = PlannedRuns(PLAN, float(config.get("small_run_s", SMALL_RUN_S)))
-    # Files are what Snakemake goes by: a result that says why a run failed has been there until now.
-    for path in to_repeat(Path(RESULTS), RUN_IDS):
+    # Snakemake goes by files that are there: until now, those that say why a run failed, and damaged ones.
+    AGAIN = to_repeat(Path(RESULTS), RUN_IDS)
+    for path in AGAIN:
         print(f"{path} will be made again.", file=sys.stderr)
-        if not workflow.output_settings.dryrun:
+    if AGAIN and not workflow.output_settings.dryrun:
+        for path in AGAIN:
             path.unlink()
+        PLAN.prepare(Path(RESULTS))
 
 
 wildcard_constraints:
