@@ -81,6 +81,13 @@ def relative_difference(ours: float | None, published: float | None) -> float | 
     return (ours - published) / published
 
 
+def percent_of(value: float | None, bound: float | None) -> float | None:
+    """`value` in percent of `bound`, or None where one of them is missing."""
+    if value is None or bound is None or pd.isna(value) or pd.isna(bound):
+        return None
+    return 100 * value / bound
+
+
 def saving(
     reference_cost: float | None, reference_percent: float | None, cost: float | None, percent: float | None
 ) -> float | None:

@@ -13,14 +13,15 @@ from topologies.errors import ConfigError
 
 @dataclass(frozen=True)
 class Network:
-    """Accelerators, price in million dollars, diameter in cables, and upper bound of the alltoall in
-    percent of injection.
+    """Accelerators, price in million dollars, diameter in cables, and upper bounds: of the alltoall in
+    percent of injection, of the allreduce in percent of its peak, half of injection.
     """
 
     accelerators: int
     cost_musd: float
     diameter_hops: int
     alltoall_bound_percent: float
+    allreduce_bound_percent: float
 
 
 @cache
@@ -34,6 +35,7 @@ def network(topology: str, cluster: str, variant: str) -> Network | None:
         cost_musd=cost.bill_of_materials(built).cost_musd,
         diameter_hops=metrics.diameter_hops(built),
         alltoall_bound_percent=bounds.alltoall_bound(built).percent,
+        allreduce_bound_percent=bounds.allreduce_bound(built).percent,
     )
 
 

@@ -54,6 +54,9 @@ SCHEMA = pa.DataFrameSchema(
         "published_alltoall_saving": _NULLABLE_NUMBER,
         "published_allreduce_saving": _NULLABLE_NUMBER,
         "allreduce_bytes": _NULLABLE_COUNT,
+        "alltoall_percent_of_bound": _NULLABLE_NUMBER,
+        "allreduce_bound_percent": _NULLABLE_NUMBER,
+        "allreduce_percent_of_bound": _NULLABLE_NUMBER,
     },
     strict="filter",
     coerce=True,
@@ -123,6 +126,7 @@ def _row(cluster: str, topology: str, variant: str, group: pd.DataFrame) -> dict
         "allreduce_percent_of_peak": allreduce.percent if allreduce else None,
         "allreduce_algorithm": allreduce_run["algorithm"] if allreduce_run else "",
         "alltoall_bound_percent": network.alltoall_bound_percent if network else None,
+        "allreduce_bound_percent": network.allreduce_bound_percent if network else None,
         "engine": (alltoall_run or allreduce_run or {}).get("engine", ""),
         "simulated_time_s": alltoall.time_s if alltoall else None,
         **{name: measured.get(name) for name in ("packets", "packet_hops", "wall_s", "peak_memory_bytes")},
@@ -131,6 +135,10 @@ def _row(cluster: str, topology: str, variant: str, group: pd.DataFrame) -> dict
         "status": _status({"alltoall": alltoall_run, "allreduce": allreduce_run}),
         "note": notes,
     }
+    for role, percent in (("alltoall", "percent_of_injection"), ("allreduce", "percent_of_peak")):
+        row[f"{role}_percent_of_bound"] = measures.percent_of(
+            row[f"{role}_{percent}"], row[f"{role}_bound_percent"]
+        )
     notes += [f"{role}: {run['message']}" for role, run in _failed(alltoall_run, allreduce_run)]
     if printed:
         row["published_cost_musd"] = printed.cost_musd
@@ -313,9 +321,11 @@ _COLUMNS = {
     "published_alltoall_percent": Column("published", ".2f"),
     "alltoall_relative_difference": Column("relative difference", "+.1%"),
     "alltoall_bound_percent": Column("upper bound, %", ".2f"),
+    "alltoall_percent_of_bound": Column("% of bound", ".1f"),
     "allreduce_percent_of_peak": Column("allreduce, % of peak", ".2f"),
     "published_allreduce_percent": Column("published", ".2f"),
     "allreduce_relative_difference": Column("relative difference", "+.1%"),
+    "allreduce_percent_of_bound": Column("% of bound", ".1f"),
     "allreduce_algorithm": Column("algorithm", left=True),
 }
 _SAVING_COLUMNS = {
@@ -361,6 +371,7 @@ def tables(study: Study, frame: pd.DataFrame) -> list[Table]:
                     "The diameter counts the cables between two accelerators, those of the hosts too; the "
                     "Dragonfly's printed one counts switch to switch.",
                     "Published bandwidths were simulated on the as-simulated networks; alltoall at 1 MiB.",
+                    "Upper bounds hold for any routing (cuts, injection, what all links together carry).",
                 ],
             )
         )

@@ -111,6 +111,10 @@ def test_table2_by_hand(full_table2: Results) -> None:
     assert hx2["published_allreduce_saving"] == pytest.approx(4.66, abs=0.01)
     assert hx2["simulated_time_s"] == pytest.approx(1023 * 2**20 * 8 / (1600e9 * 0.2539 * 0.99))
     assert (hx2["packets"], hx2["packet_hops"], hx2["wall_s"]) == (1000, 5000, 1.25)
+    assert hx2["alltoall_bound_percent"] == pytest.approx(26.64, abs=0.005)
+    assert hx2["alltoall_percent_of_bound"] == pytest.approx(100 * 25.39 * 0.99 / 26.64, rel=1e-3)
+    assert hx2["allreduce_bound_percent"] == pytest.approx(100 * 1024 / 1023)
+    assert hx2["allreduce_percent_of_bound"] == pytest.approx(98.21 * 0.99 * 1023 / 1024)
     assert frame.loc["fattree", "alltoall_saving"] == pytest.approx(1.0)
     assert frame.loc["fattree", "allreduce_percent_of_peak"] == pytest.approx(98.75 * 0.99)
     assert frame.loc["fattree", "allreduce_bytes"] == 2 << 30
@@ -213,6 +217,7 @@ def test_networks_of_ones_own_have_no_price(make_results: MakeResults) -> None:
     frame = table2.build(analysis.collect(results.finish()))
     assert pd.isna(frame["cost_musd"][0])
     assert pd.isna(frame["published_cost_musd"][0])
+    assert pd.isna(frame["alltoall_percent_of_bound"][0])
     assert "no price" in frame["note"][0]
 
 
@@ -265,6 +270,8 @@ def test_alltoall_sweep_by_hand(make_results: MakeResults) -> None:
     bandwidth = 1023 * 4096 * 8 / 1e-4 / 1e9
     assert row["bandwidth_gbps"] == pytest.approx(bandwidth)
     assert row["percent_of_injection"] == pytest.approx(bandwidth / 16)
+    assert row["bound_percent"] == pytest.approx(26.64, abs=0.005)
+    assert row["percent_of_bound"] == pytest.approx(100 * bandwidth / 16 / 26.64, rel=1e-3)
     assert row["published_time_s"] == 0.000102021
     # The published time is that of the alltoall and a barrier of 5.35 us.
     assert row["published_barrier_s"] == pytest.approx(5.35e-6)
@@ -311,6 +318,7 @@ def test_allreduce_sweep_by_hand(make_results: MakeResults) -> None:
     assert ring["theory_time_s"] == pytest.approx(2 * 1023 * (80e-9 + 32768 * 8 / 400e9))
     torus = frame.set_index("algorithm").loc["torus-2d"]
     assert torus["published_percent_of_peak"] == 47.5634
+    assert torus["percent_of_bound"] == pytest.approx(torus["percent_of_peak"] * 1023 / 1024)
     assert torus["theory_time_s"] == pytest.approx(4 * 31 * 80e-9 + 31 / 32 * 33554432 * 8 / 400e9)
     assert pd.isna(frame.set_index("algorithm")["published_time_s"]["bucket"])
     compared = analysis.check(results.path)
