@@ -21,6 +21,7 @@ from topologies import (
     check_wiring,
     mesh_bandwidth_bps,
 )
+from topologies.deadlock import Channel, channel_cycle
 
 NEXT, PREVIOUS, HOSTS = 1, 2, 3
 
@@ -82,6 +83,21 @@ def test_packets_that_wait_in_a_circle_end_the_run_and_are_named(nodes: int) -> 
     assert f"{nodes} of {nodes} ranks never finished: rank 0 waits for " in result.message
     assert result.bytes_delivered == 0
     assert result.simulated_time_ps > 0
+
+
+@pytest.mark.parametrize("nodes", [4, 5])
+def test_the_circle_of_the_run_is_the_one_that_the_routing_s_channels_have(nodes: int) -> None:
+    ring = one_way_ring(nodes)
+    ranks = HOSTS * np.arange(nodes)
+    circle = channel_cycle(ring, pairs=[(src, dst) for src in ranks for dst in ranks if src != dst])
+    assert sorted(circle) == [Channel(int(ring.port_offset[router]) + NEXT, 0) for router in range(nodes)]
+    message = run_on_ring(across(nodes)).message
+    named = [
+        (int(router), int(port)) for router, port in re.findall(r"router (\d+) port (\d+) vc 0", message)
+    ]
+    assert [int(ring.port_offset[router]) + port for router, port in named] == sorted(
+        out for out, _ in circle
+    )
 
 
 def test_a_long_circle_is_cut_short_in_the_message() -> None:

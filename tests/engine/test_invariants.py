@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -332,6 +333,31 @@ def test_a_torus_with_buffers_of_one_packet_does_not_deadlock(columns: int, bala
         packet_bytes=64, flit_bytes=64, input_buffer_bytes=64, output_buffer_bytes=64, link_latency_ps=0
     )
     topology = Torus2D(columns, 4, balanced=balanced)
+    result = engine.run(topology, ShiftSchedule(topology.num_endpoints, 640), params)
+    assert result.status == "complete", result.message
+
+
+ONE_PACKET_NETWORKS: dict[str, Callable[[], Topology]] = {
+    "hyperx": lambda: HyperX2D(4, 3),
+    "dragonfly": lambda: Dragonfly(2, 3, 2, 4),
+    "dragonfly balanced": lambda: Dragonfly(2, 3, 3, 3, balanced=True),
+    "dragonfly, ugal": lambda: Dragonfly(2, 3, 2, 4, algorithm="ugal"),
+    "dragonfly, ugal, groups of one": lambda: Dragonfly(3, 1, 2, 5, algorithm="ugal"),
+    "fat tree": lambda: FatTree.merlin([(3, 2), (2, 2)], top=3),
+    "fat tree, adaptive": lambda: FatTree.merlin([(3, 2), (2, 2)], top=3, adaptive=True),
+    "clos, uneven": lambda: FatTree.clos(30, radix=8, leaf_down=5, leaf_up=3, levels=2),
+    "clos, adaptive": lambda: FatTree.clos(30, radix=8, leaf_down=5, leaf_up=3, levels=3, adaptive=True),
+    "failed boards": lambda: HxMesh(2, 2, 3, 3, failed_boards=[(0, 0), (1, 1)]),
+    "failed boards, line trees": lambda: HxMesh(1, 2, 4, 4, radix=4, failed_boards=[(0, 0), (1, 1), (2, 3)]),
+}
+
+
+@pytest.mark.parametrize("name", ONE_PACKET_NETWORKS)
+def test_no_other_network_deadlocks_with_buffers_of_one_packet(name: str) -> None:
+    params = NetworkParams(
+        packet_bytes=64, flit_bytes=64, input_buffer_bytes=64, output_buffer_bytes=64, link_latency_ps=0
+    )
+    topology = ONE_PACKET_NETWORKS[name]()
     result = engine.run(topology, ShiftSchedule(topology.num_endpoints, 640), params)
     assert result.status == "complete", result.message
 

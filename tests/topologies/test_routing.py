@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from topologies import Dragonfly, FatTree, HxMesh, HyperX2D, LinkKind, Topology, Torus2D
 from topologies._routing import Routing
-from topologies.base import UNCONNECTED
+from topologies.deadlock import channel_cycle, channel_dependencies, route_steps, routing_of
+from topologies.errors import ConfigError
 from topologies.metrics import diameter_hops, router_hops
-
-Channel = tuple[int, int]
-"""(global output port, virtual channel)"""
 
 MANY_FAILED = [(1, 1), (2, 1), (2, 2), (4, 2), (0, 3), (1, 3), (3, 3), (0, 4), (1, 4), (3, 4), (4, 4)]
 
@@ -29,12 +25,16 @@ NETWORKS: dict[str, Callable[[], Topology]] = {
     "boards 4x2": lambda: HxMesh(4, 2, 2, 3),
     "boards 2x3": lambda: HxMesh(2, 3, 3, 2),
     "boards 1x4": lambda: HxMesh(1, 4, 3, 2),
+    "hx1mesh 1x7": lambda: HxMesh(1, 1, 1, 7),
+    "hx1mesh 6x1": lambda: HxMesh(1, 1, 6, 1),
     "one row": lambda: HxMesh(2, 2, 6, 1),
     "one column": lambda: HxMesh(3, 2, 1, 4),
     "one board": lambda: HxMesh(3, 4, 1, 1),
     "line trees, radix 4": lambda: HxMesh(2, 2, 3, 4, radix=4),
     "line trees, radix 8": lambda: HxMesh(1, 1, 7, 5, radix=8),
     "line trees, odd": lambda: HxMesh(1, 2, 13, 2, radix=8),
+    "line trees, one column": lambda: HxMesh(2, 2, 1, 4, radix=4),
+    "line trees, one row of long boards": lambda: HxMesh(4, 1, 9, 1, radix=8),
     # radix/2 odd: some boards have their edges on two leaves.
     "split boards, one column": lambda: HxMesh(1, 2, 1, 11, radix=10),
     "split boards, one row": lambda: HxMesh(2, 1, 11, 1, radix=10),
@@ -52,88 +52,73 @@ NETWORKS: dict[str, Callable[[], Topology]] = {
     "a whole row failed": lambda: HxMesh(2, 2, 3, 3, failed_boards=[(0, 1), (1, 1), (2, 1)]),
     "line trees, failed": lambda: HxMesh(2, 2, 4, 4, radix=4, failed_boards=[(0, 0), (1, 1), (2, 3)]),
     "split boards, failed": lambda: HxMesh(2, 2, 4, 4, radix=6, failed_boards=[(0, 0), (1, 1), (2, 3)]),
+    "one row, failed": lambda: HxMesh(3, 2, 5, 1, failed_boards=[(2, 0)]),
+    "one column, failed": lambda: HxMesh(2, 3, 1, 6, failed_boards=[(0, 1), (0, 4)]),
+    "torus 2x2": lambda: Torus2D(2, 2),
+    "torus 7x2 balanced": lambda: Torus2D(7, 2, balanced=True),
     "torus 4x4": lambda: Torus2D(4, 4),
     "torus 5x3": lambda: Torus2D(5, 3),
     "torus 2x6": lambda: Torus2D(2, 6),
     "torus 6x6 balanced": lambda: Torus2D(6, 6, balanced=True),
+    "hyperx 1x5": lambda: HyperX2D(1, 5),
+    "hyperx 6x1": lambda: HyperX2D(6, 1),
     "hyperx 4x5": lambda: HyperX2D(4, 5),
     "dragonfly": lambda: Dragonfly(2, 4, 2, 5),
+    "dragonfly, two groups": lambda: Dragonfly(2, 3, 2, 2),
+    "dragonfly, groups of one": lambda: Dragonfly(2, 1, 2, 4),
+    "dragonfly, uneven": lambda: Dragonfly.with_global_ports(1, 3, 3, 5),
+    "dragonfly, extra links": lambda: Dragonfly(2, 3, 2, 4, extra_links=((0, 1), (2, 3))),
     "dragonfly balanced": lambda: Dragonfly(2, 3, 3, 4, balanced=True),
     "dragonfly, ugal": lambda: Dragonfly(2, 4, 2, 5, algorithm="ugal"),
     "dragonfly, ugal, both cables of a slice at a router": lambda: Dragonfly(1, 2, 3, 4, algorithm="ugal"),
     "dragonfly, ugal, uneven": lambda: Dragonfly.with_global_ports(1, 3, 3, 5, algorithm="ugal"),
     "dragonfly, ugal, two groups": lambda: Dragonfly(2, 3, 2, 2, algorithm="ugal"),
     "dragonfly, ugal, groups of one": lambda: Dragonfly(2, 1, 2, 4, algorithm="ugal"),
+    "dragonfly, ugal, extra links": lambda: Dragonfly(
+        2, 3, 2, 4, extra_links=((0, 1), (2, 3)), algorithm="ugal"
+    ),
+    "one switch": lambda: FatTree.merlin([(6, 1)], top=1),
     "fat tree": lambda: FatTree.merlin([(4, 4)], top=4),
     "fat tree, tapered": lambda: FatTree.merlin([(4, 2)], top=4),
     "fat tree, adaptive": lambda: FatTree.merlin([(4, 4)], top=4, adaptive=True),
+    "fat tree, tapered, adaptive": lambda: FatTree.merlin([(4, 2)], top=4, adaptive=True),
     "fat tree, three levels": lambda: FatTree.merlin([(2, 2), (3, 3)], top=4),
+    "fat tree, three levels, adaptive": lambda: FatTree.merlin([(2, 2), (3, 3)], top=4, adaptive=True),
     "clos": lambda: FatTree.clos(40, radix=8, leaf_down=4, leaf_up=4, levels=3),
+    "clos, adaptive": lambda: FatTree.clos(40, radix=8, leaf_down=4, leaf_up=4, levels=3, adaptive=True),
+    "clos, tapered, adaptive": lambda: FatTree.clos(
+        33, radix=8, leaf_down=5, leaf_up=3, levels=2, adaptive=True
+    ),
     "clos, tapered": lambda: FatTree.clos(33, radix=8, leaf_down=5, leaf_up=3, levels=2),
     "clos, three tapered levels": lambda: FatTree.clos(70, radix=8, leaf_down=5, leaf_up=3, levels=3),
 }
 
 
-def routing_of(topology: Topology) -> Routing:
-    spec = topology.routing
-    return Routing(spec.family, spec.params, {name: table.tolist() for name, table in spec.tables.items()})
-
-
-def steps(
-    topology: Topology, routing: Routing, src: int, dst: int
-) -> Iterator[tuple[Channel | None, Channel, int]]:
-    """Every (channel held, channel asked for, hops so far) that a packet from `src` to `dst` can come to."""
-    offset, peer = topology.port_offset, topology.port_peer
-    host_out = int(offset[topology.endpoint_router[dst]] + topology.endpoint_port[dst])
-    first = (int(topology.endpoint_router[src]), int(topology.endpoint_port[src]), 0, 0)
-    todo: list[tuple[tuple[int, int, int, int], Channel | None, int]] = [(first, None, 0)]
-    seen = set()
-    while todo:
-        at, held, hops = todo.pop()
-        assert hops <= topology.num_routers, "a packet walks in circles"
-        found = routing.candidates(*at[:3], src, dst, at[3])
-        assert found, f"no way on at router {at[0]}"
-        for port, vc, noted in found:
-            out = int(offset[at[0]]) + port
-            assert out < offset[at[0] + 1], "the routing names a port that the router does not have"
-            assert topology.port_kind[out] != UNCONNECTED, "the routing names a port without a cable"
-            assert vc < routing.num_vcs
-            yield held, (out, vc), hops
-            if peer[out] < 0:
-                assert out == host_out, "the packet leaves at the wrong endpoint"
-                continue
-            there = int(topology.port_router[peer[out]])
-            state = (there, int(peer[out] - offset[there]), vc, noted)
-            if (state, out) not in seen:
-                seen.add((state, out))
-                todo.append((state, (out, vc), hops + 1))
-
-
-def dependencies(topology: Topology, routing: Routing) -> tuple[np.ndarray, int]:
-    """Edges [n, 2] from a channel held to one asked for meanwhile, and the number of channels."""
-    vcs = routing.num_vcs
-    edges = set()
-    for src in range(topology.num_endpoints):
-        for dst in range(topology.num_endpoints):
-            if src == dst:
-                continue
-            for held, asked, _ in steps(topology, routing, src, dst):
-                if held is not None:
-                    edges.add((held[0] * vcs + held[1], asked[0] * vcs + asked[1]))
-    return np.array(sorted(edges), dtype=np.int64).reshape(-1, 2), topology.num_ports * vcs
-
-
-def is_acyclic(edges: np.ndarray, channels: int) -> bool:
-    graph = coo_array((np.ones(len(edges)), (edges[:, 0], edges[:, 1])), shape=(channels, channels))
-    components, _ = connected_components(graph, directed=True, connection="strong")
-    return bool(components == channels and np.all(edges[:, 0] != edges[:, 1]))
+LARGER_NETWORKS: dict[str, Callable[[], Topology]] = {
+    "hx1mesh 12x12": lambda: HxMesh(1, 1, 12, 12),
+    "hx2mesh 6x7": lambda: HxMesh(2, 2, 6, 7),
+    "hx4mesh 3x3": lambda: HxMesh(4, 4, 3, 3),
+    "line trees, 7x5": lambda: HxMesh(2, 2, 7, 5, radix=8),
+    "failed boards": lambda: HxMesh(2, 2, 6, 6, failed_boards=[(0, 0), (1, 1), (5, 2), (3, 3)]),
+    "torus 12x11": lambda: Torus2D(12, 11),
+    "torus 12x12 balanced": lambda: Torus2D(12, 12, balanced=True),
+    "hyperx 12x12": lambda: HyperX2D(12, 12),
+    "dragonfly": lambda: Dragonfly(3, 6, 3, 7, balanced=True),
+    "dragonfly, ugal": lambda: Dragonfly(2, 4, 2, 7, algorithm="ugal"),
+    "fat tree, adaptive": lambda: FatTree.merlin([(8, 8)], top=16, adaptive=True),
+    "clos, uneven": lambda: FatTree.clos(150, radix=16, leaf_down=11, leaf_up=5, adaptive=True),
+}
 
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_every_route_arrives_and_channels_cannot_wait_in_a_circle(name: str) -> None:
-    topology = NETWORKS[name]()
-    edges, channels = dependencies(topology, routing_of(topology))
-    assert is_acyclic(edges, channels)
+    assert channel_cycle(NETWORKS[name]()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LARGER_NETWORKS)
+def test_channels_cannot_wait_in_a_circle_in_larger_networks(name: str) -> None:
+    assert channel_cycle(LARGER_NETWORKS[name]()) == []
 
 
 class WithoutLastChannel:
@@ -144,7 +129,7 @@ class WithoutLastChannel:
         self.num_vcs = routing.num_vcs
 
     def candidates(
-        self, router: int, in_port: int, in_vc: int, src: int, dst: int, state: int
+        self, router: int, in_port: int, in_vc: int, src: int, dst: int, state: int = 0
     ) -> list[tuple[int, int, int]]:
         found = self._routing.candidates(router, in_port, in_vc, src, dst, state)
         return [(port, min(vc, self.num_vcs - 2), noted) for port, vc, noted in found]
@@ -153,8 +138,46 @@ class WithoutLastChannel:
 @pytest.mark.parametrize("name", ["torus 4x4", "dragonfly", "dragonfly, ugal"])
 def test_the_cycle_test_catches_a_broken_routing(name: str) -> None:
     topology = NETWORKS[name]()
-    edges, channels = dependencies(topology, WithoutLastChannel(routing_of(topology)))  # type: ignore[arg-type]
-    assert not is_acyclic(edges, channels)
+    broken = WithoutLastChannel(routing_of(topology))
+    cycle = channel_cycle(topology, broken)
+    assert len(cycle) == len(set(cycle)) > 1
+    # It is a circle: each is held by a packet that may ask for the next.
+    depends = channel_dependencies(topology, broken)
+    assert set(zip(cycle, [*cycle[1:], cycle[0]], strict=True)) <= depends
+
+
+class Wrong:
+    """The routing of a torus with one mistake, made at router 1."""
+
+    num_vcs = 2
+
+    def __init__(self, topology: Topology, change: Callable[[int, int], list[tuple[int, int]]]) -> None:
+        self._routing = routing_of(topology)
+        self._change = change
+
+    def candidates(
+        self, router: int, in_port: int, in_vc: int, src: int, dst: int, state: int = 0
+    ) -> list[tuple[int, int, int]]:
+        [(port, vc, noted)] = self._routing.candidates(router, in_port, in_vc, src, dst, state)
+        return [(p, v, noted) for p, v in (self._change(port, vc) if router == 1 else [(port, vc)])]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda port, vc: [], "has no way on"),
+        (lambda port, vc: [(5, vc)], "names port 5, which has no cable"),
+        (lambda port, vc: [(port, 2)], "names channel 2 but must stay below 2"),
+        (lambda port, vc: [(4, vc)], "leaves by port 4, to another accelerator"),
+    ],
+)
+def test_routes_that_do_not_arrive_are_named(
+    change: Callable[[int, int], list[tuple[int, int]]], message: str
+) -> None:
+    topology = Torus2D(4, 3)
+    pattern = f"the routing of {topology.name} from [0-9]+ to [0-9]+, at router 1, {message}"
+    with pytest.raises(ConfigError, match=pattern):
+        channel_cycle(topology, Wrong(topology, change))
 
 
 @pytest.mark.parametrize(("name", "channels"), [("dragonfly", 2), ("dragonfly, ugal", 3)])
@@ -170,7 +193,7 @@ def test_ugal_takes_every_cable_between_two_groups_and_every_way_round(name: str
     routing, group = routing_of(topology), topology.port_router // a
     is_global = topology.port_kind == LinkKind.GLOBAL
     for src, dst in ((0, topology.num_endpoints - 1), (topology.num_endpoints - 1, 0)):
-        taken = {out for _, (out, _), _ in steps(topology, routing, src, dst) if is_global[out]}
+        taken = {out for _, (out, _), _ in route_steps(topology, routing, src, dst) if is_global[out]}
         first, last = src // (a * p), dst // (a * p)
         for out in np.flatnonzero(is_global).tolist():
             # Straight from the first group to the last, or into any group between and out of it.
@@ -178,7 +201,9 @@ def test_ugal_takes_every_cable_between_two_groups_and_every_way_round(name: str
             on_a_way = (near == first or far == last) and near != last and far != first
             assert (out in taken) == on_a_way
     if a > 1:
-        local = {out for _, (out, _), _ in steps(topology, routing, 0, p) if topology.port_peer[out] >= 0}
+        local = {
+            out for _, (out, _), _ in route_steps(topology, routing, 0, p) if topology.port_peer[out] >= 0
+        }
         assert {int(topology.port_router[topology.port_peer[out]]) for out in local} == set(range(1, a))
 
 
@@ -210,7 +235,7 @@ def test_shortest_routes(name: str, detour: int) -> None:
                 continue
             last = [
                 hops
-                for _, (out, _), hops in steps(topology, routing, src, dst)
+                for _, (out, _), hops in route_steps(topology, routing, src, dst)
                 if topology.port_peer[out] < 0
             ]
             excess = min(last) - fewest[topology.endpoint_router[dst]]
@@ -259,7 +284,7 @@ def test_parallel_cables_share_what_goes_from_leaf_to_leaf(leaf_down: int, leaf_
         for leaf in set(range(leaves)) - {src // leaf_down}:
             used = dict.fromkeys(uplinks, 0)
             for dst in range(leaf * leaf_down, (leaf + 1) * leaf_down):
-                for _, (out, _), _ in steps(network, routing, src, dst):
+                for _, (out, _), _ in route_steps(network, routing, src, dst):
                     if out in used:
                         used[out] += 1
             for spine in range(leaves, network.num_routers):
@@ -297,7 +322,7 @@ def test_routes_around_failed_boards_take_three_lines_at_most(name: str) -> None
             (column, row), (last_column, last_row) = board[src], board[dst]
             corners = {(column, last_row), (last_column, row)}
             turns = column != last_column and row != last_row
-            leaves = {vc for _, (out, vc), _ in steps(network, routing, src, dst) if line[out]}
+            leaves = {vc for _, (out, vc), _ in route_steps(network, routing, src, dst) if line[out]}
             lines = 3 if turns and corners <= failed else 2
             assert max(leaves, default=0) <= lines
             detours += turns and corners <= failed
