@@ -4,24 +4,27 @@
 #   make dnn      runtimes and cost savings of five deep-learning workloads
 #   make test     the test suite; what needs SST is skipped where there is none
 #   make validate SST and the packet engine side by side (needs SST)
+#   make slurm    what a login node of a cluster needs (docs/cluster.md)
 #   make container an image of all this with SST (needs Docker or Podman)
 PYTHON ?= python3
 VENV ?= .venv
 CORES ?= 2
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+READY_SLURM := $(VENV)/.ready-slurm
 READY_DEV := $(VENV)/.ready-dev
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard topologies/include/hxmesh/*.hpp topologies/src/*.cpp engine/src/* allocation/src/*)
 # The commands run with the environment's own programs first, as after `source .venv/bin/activate`.
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: help setup table2 quick alltoall allreduce permutation dnn figures allocation validate container test slow sanitize fuzz lint types lock bench clean
+.PHONY: help setup table2 quick alltoall allreduce permutation dnn figures allocation validate slurm container test slow faults sanitize fuzz lint types lock bench clean
 
 help:
 	@sed -n 's/^#   //p' Makefile; \
 	echo 'make alltoall, allreduce, permutation   the sweeps of Figures 6, 7 and 8'; \
 	echo 'make allocation   how much of a shared machine can be used, and what neighbours cost'; \
 	echo 'make bench    speed and memory of the engine'; \
+	echo 'make faults   what goes wrong on purpose, and what a restart makes of it (as root, with Slurm)'; \
 	echo 'make lint types slow sanitize fuzz lock clean'
 
 setup: $(READY)
@@ -34,6 +37,10 @@ $(BIN)/python:
 $(READY): $(BIN)/python requirements.lock $(SOURCES)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	@touch $@
+
+$(READY_SLURM): $(READY) requirements-slurm.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-slurm.lock
 	@touch $@
 
 $(READY_DEV): $(READY) requirements-dev.lock
@@ -78,6 +85,8 @@ validate: $(READY)
 	@snakemake --cores 1 --keep-going --configfile workflow/config/$(VALIDATE).yaml
 	@hxmesh report results/$(VALIDATE) --show
 
+slurm: $(READY_SLURM)
+
 # An image of this with SST. CONTAINER=podman takes another program, SST_IMAGE=... another image with SST.
 CONTAINER ?= docker
 container:
@@ -88,6 +97,10 @@ test: $(READY_DEV)
 
 slow: $(READY_DEV)
 	pytest -n $(CORES) -m "slow"
+
+# The table of docs/cluster.md.
+faults: $(READY_DEV)
+	pytest tests/cluster/test_faults.py --fault-table docs/cluster.md
 
 # The tests that reach C++ code, with address and undefined-behaviour sanitizers: build/sanitize/.
 sanitize: $(READY_DEV)
@@ -114,6 +127,7 @@ types: $(READY_DEV)
 LOCK = uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 lock: $(READY_DEV)
 	$(LOCK) --extra build --output-file requirements.lock pyproject.toml
+	$(LOCK) --extra slurm --constraint requirements.lock --output-file requirements-slurm.lock pyproject.toml
 	$(LOCK) --extra dev --constraint requirements.lock --output-file requirements-dev.lock pyproject.toml
 
 bench: $(READY)

@@ -10,6 +10,12 @@ from snakemake.utils import min_version
 min_version("9.27")
 
 
+# With --sdm apptainer, what runs the simulations in place of the hxmesh here: an image, and nothing else of it.
+if "image" in config:
+
+    container: config["image"]
+
+
 include: "workflow/rules/common.smk"
 include: "workflow/rules/prepare.smk"
 include: "workflow/rules/run.smk"

@@ -154,6 +154,38 @@ def test_failed_run_says_so_and_is_tried_again(config: Path, tmp_path: Path) -> 
     assert len(results(tmp_path)) == 5
 
 
+STAND_IN = """#!/bin/sh
+# Stands in for Apptainer: notes what it was asked for, and runs it outside.
+echo "$@" >> "$(dirname "$0")/asked"
+if [ "$1" = --version ]; then echo "apptainer version 1.3.0"; exit; fi
+while [ "$1" != -c ]; do shift; done
+PATH="@python@:$PATH" exec bash -c "$2"
+"""
+
+
+def test_runs_in_an_image(config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every command of a run is handed to Apptainer, with the image that was named."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    stand_in = programs / "apptainer"
+    stand_in.write_text(STAND_IN.replace("@python@", str(Path(sys.executable).parent)))
+    stand_in.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    image = tmp_path / "hxmesh.sif"
+    image.touch()
+    config.write_text(STUDY.replace("64 B, 1 KiB, 2 KiB, 4 KiB, 8 KiB", "64 B"))
+    done = snakemake(
+        tmp_path, "--configfile", str(config), "--sdm", "apptainer", "--config", f"image={image}"
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    asked = [line for line in (programs / "asked").read_text().splitlines() if " exec " in f" {line}"]
+    assert all(f" {image} " in line for line in asked)
+    commands = [line.partition(" -c ")[2] for line in asked]
+    for part in ("hxmesh run --experiment", "--prepare", "hxmesh report"):
+        assert any(part in command for command in commands), commands
+    assert len(results(tmp_path)) == 1
+
+
 def test_shipped_profile_is_complete() -> None:
     text = (ROOT / "workflow/profiles/default/config.yaml").read_text()
     for line in (
