@@ -175,6 +175,16 @@ def test_run_of_an_experiment(hxmesh: Hxmesh, tmp_path: Path) -> None:
     assert not (second.parent / "result.json").exists()
 
 
+def test_results_that_cannot_be_written_are_one_sentence(hxmesh: Hxmesh, tmp_path: Path) -> None:
+    (tmp_path / "study.yaml").write_text(STUDY)
+    (tmp_path / "results").write_text("a file, not a folder")
+    done = hxmesh("run", "study.yaml")
+    assert done.returncode == 1
+    (sentence,) = done.stderr.splitlines()
+    assert sentence.startswith("hxmesh: results/tiny")
+    assert sentence.endswith(": Not a directory.")
+
+
 def test_run_without_a_result_has_a_code_of_its_own(hxmesh: Hxmesh, tmp_path: Path) -> None:
     (tmp_path / "tiny.yaml").write_text(STUDY.replace("x: 2, y: 2", "x: 8, y: 8").replace("8 KiB", "64 KiB"))
     succeeded(hxmesh("run", "tiny.yaml", "--prepare"))

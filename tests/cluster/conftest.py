@@ -64,13 +64,14 @@ def wait_until(condition: Callable[[], T], otherwise: str, *, timeout_s: float =
 class Slurm:
     """The daemons, in `directory`, for the user who runs the tests.
 
-    Both nodes are this machine, each with its own slurmd. Memory is what Slurm checks itself once a second;
-    a machine of its own would rather use cgroups.
+    Both nodes are this machine, each with its own slurmd.
     """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        # With version 2 of cgroups slurmd wants systemd to make them.
+        self.limits_memory = os.geteuid() == 0 and Path("/sys/fs/cgroup/memory").is_dir()
         self.environment = dict(os.environ) | {"SLURM_CONF": str(directory / "slurm.conf")}
         # Defaults of whoever runs the tests for a cluster of theirs.
         for name in [name for name in self.environment if name.startswith(("SBATCH_", "SRUN_", "SLURM_"))]:
@@ -105,10 +106,8 @@ SlurmdPidFile={self.directory}/slurmd.%n.pid
 SlurmctldLogFile={self.directory}/slurmctld.log
 SlurmdLogFile={self.directory}/slurmd.%n.log
 ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-JobAcctGatherType=jobacct_gather/linux
-JobAcctGatherFrequency=1
-JobAcctGatherParams=OverMemoryKill
+TaskPlugin={"task/cgroup" if self.limits_memory else "task/none"}
+JobAcctGatherType=jobacct_gather/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU_Memory
 SlurmdParameters=config_overrides
@@ -126,6 +125,7 @@ PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 PartitionName=other Nodes=ALL MaxTime=INFINITE State=UP
 """
         )
+        (self.directory / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\nConstrainRAMSpace=yes\n")
         (self.directory / "state").mkdir()
         self._keep_configuration()
         munge = ["--foreground", f"--key-file={key}", f"--socket={self.directory}/munge.socket"]

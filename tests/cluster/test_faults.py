@@ -200,12 +200,14 @@ def refused(study: Directory, slurm: Slurm, resource: str, state: set[str]) -> d
 def test_memory_limit_of_slurm(
     study: Directory, slurm: Slurm, reference: pd.DataFrame, survived: Survived
 ) -> None:
-    before = refused(study, slurm, "mem_mb=350", {"OUT_OF_MEMORY", "FAILED", "CANCELLED"})
+    if not slurm.limits_memory:
+        pytest.skip("Slurm has no cgroups (version 1, as root) here by which to limit memory")
+    before = refused(study, slurm, "mem_mb=350", {"OUT_OF_MEMORY"})
     restart(study, reference, keeps=before, slurm=slurm)
     survived(
         "a job over its memory (too little asked for)",
         SLURM,
-        "Slurm ends the job; the other runs go on; exit code 1, no table",
+        "Slurm ends the job (OUT_OF_MEMORY); the other runs go on; exit code 1, no table",
         kept(before),
     )
 

@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,15 @@ from engine import RunResult
 from topologies import ConfigError
 from workflow.estimate import Estimate
 from workflow.experiment import Experiment, Plan, expand
-from workflow.runner import Outcome, Watcher, finished, run_experiment, run_plan, to_repeat
+from workflow.runner import (
+    Outcome,
+    Watcher,
+    finished,
+    not_in_the_future,
+    run_experiment,
+    run_plan,
+    to_repeat,
+)
 from workflow.schema import parse_study
 
 STUDY = {
@@ -137,6 +147,17 @@ def test_plan_runs_what_is_missing_and_keeps_the_rest(plan: Plan, tmp_path: Path
     assert set(recorder.ended) == {second, third}
     assert (tmp_path / "runs" / first / "result.json").read_bytes() == kept
     assert finished(tmp_path / "runs" / third)
+
+
+def test_files_of_a_clock_ahead_get_the_present_time(tmp_path: Path) -> None:
+    ahead, behind = tmp_path / "ahead", tmp_path / "behind"
+    for path, seconds in ((ahead, 3600), (behind, -3600)):
+        path.touch()
+        os.utime(path, (time.time() + seconds,) * 2)
+    before = behind.stat().st_mtime
+    not_in_the_future([ahead, behind, tmp_path / "not there"])
+    assert ahead.stat().st_mtime <= time.time()
+    assert behind.stat().st_mtime == before
 
 
 def test_plan_that_cannot_run_writes_nothing(tmp_path: Path) -> None:
