@@ -168,6 +168,17 @@ def test_incast_is_served_at_the_rate_of_the_last_link(bare: Bare, senders: int,
     assert ends(result)[1:] == [packets * FAST] * senders
 
 
+@pytest.mark.parametrize(("senders", "packets"), [(1, 4), (2, 1), (3, 4), (6, 2)])
+def test_incast_over_a_tree_is_served_at_the_rate_of_the_last_link(
+    bare: Bare, senders: int, packets: int
+) -> None:
+    # Leaves of two hosts; links between switches are as fast as those of hosts.
+    tree = FatTree.merlin([(2, 2)], top=4)
+    incast = flows(senders + 1, *((rank, 0, packets * PACKET) for rank in range(1, senders + 1)))
+    result = engine.run(tree, incast, bare(), placement=[0, *range(2, senders + 2)])
+    assert ends(result)[0] == ENTER + 2 * HOP + LEAVE + (senders * packets - 1) * FAST
+
+
 def test_flows_between_different_ranks_of_a_switch_do_not_disturb_each_other(bare: Bare) -> None:
     pairs = flows(8, *((rank, rank ^ 1, 6 * PACKET) for rank in range(8)))
     result = engine.run(switch(8), pairs, bare())
@@ -190,6 +201,21 @@ def test_a_link_carries_one_input_buffer_per_round_trip(
     result = engine.run(HyperX2D(2, 1), flows(2, (0, 1, packets * PACKET)), params)
     rounds, rest = divmod(packets - 1, buffer_packets)
     assert ends(result)[1] == rounds * 2 * way + rest * SLOW + way + OUTPUT
+
+
+@pytest.mark.parametrize("buffer_packets", [1, 2, 3, 4])
+@pytest.mark.parametrize("hops", [1, 2, 3])
+def test_links_in_a_row_that_wait_for_credits_do_so_at_the_same_time(
+    bare: Bare, buffer_packets: int, hops: int
+) -> None:
+    packets, way = 13, OUTPUT + LINK
+    assert buffer_packets * SLOW < 2 * way
+    params = bare(
+        host_latency_ps=0, router_input_latency_ps=0, input_buffer_bytes=buffer_packets * PACKET + FLIT
+    )
+    result = engine.run(Torus2D(8, 2), flows(2, (0, 1, packets * PACKET)), params, placement=[0, hops])
+    rounds, rest = divmod(packets - 1, buffer_packets)
+    assert ends(result)[1] == rounds * 2 * way + rest * SLOW + hops * way + OUTPUT
 
 
 @pytest.mark.parametrize("buffer_packets", [1, 2, 5])
@@ -629,6 +655,22 @@ def test_ring_allreduce_pays_the_overheads_of_every_step(bare: Bare) -> None:
     params = bare(send_overhead_ps=300, recv_overhead_ps=20, match_overhead_ps=4)
     result = engine.run(switch(ranks), allreduce, params)
     assert ends(result) == [2 * (ranks - 1) * (ACROSS_SWITCH + 324)] * ranks
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(4, 4), (6, 4)])
+@pytest.mark.parametrize("packets", [1, 5])
+def test_two_rings_on_a_torus_have_every_link_to_themselves(
+    bare: Bare, columns: int, rows: int, packets: int
+) -> None:
+    # Four streams of a rank, each on a link of its own: they start one after the other, and stay so.
+    torus = Torus2D(columns, rows)
+    ranks = torus.num_endpoints
+    allreduce = motifs.build(
+        "two-rings", torus, total_bytes=4 * ranks * packets * PACKET, reduce_fs_per_byte=0
+    )
+    result = engine.run(torus, allreduce, bare())
+    step = ENTER + HOP + LEAVE + (packets - 1) * SLOW
+    assert ends(result) == [2 * (ranks - 1) * step + 3 * packets * FAST] * ranks
 
 
 @pytest.mark.parametrize("lockstep", [False, True])

@@ -326,6 +326,92 @@ def test_a_network_at_half_the_speed_takes_twice_as_long(case: Case) -> None:
     assert slow.ranks.end_ps.tolist() == (2 * fast.ranks.end_ps).tolist()
 
 
+def renumbered(graph: ArraySchedule, number: Int64) -> ArraySchedule:
+    """The same operations where rank r has become rank number[r]."""
+    old = np.argsort(number)
+    spans = [np.arange(graph.op_offset[r], graph.op_offset[r + 1]) for r in old]
+    operations = np.concatenate(spans)
+    place = np.empty_like(operations)
+    place[operations] = np.arange(len(operations))
+    deps = [place[graph.dep[graph.dep_offset[op] : graph.dep_offset[op + 1]]] for op in operations]
+    peer = graph.peer[operations]
+    return ArraySchedule(
+        num_ranks=graph.num_ranks,
+        op_offset=np.cumsum([0, *(len(span) for span in spans)]),
+        kind=graph.kind[operations],
+        peer=np.where(peer >= 0, number[peer], -1).astype(np.int32),
+        value=graph.value[operations],
+        tag=graph.tag[operations],
+        dep_offset=np.cumsum([0, *(len(of_one) for of_one in deps)]),
+        dep=np.concatenate([np.zeros(0, dtype=np.int64), *deps]),
+    )
+
+
+def at_odd_times(graph: ArraySchedule, seed: int) -> ArraySchedule:
+    """Every operation waits for a computation of its own of up to 10 us, so that nothing happens together."""
+    count = graph.num_operations
+    start = np.random.default_rng(seed).integers(1, 10**7, count)
+    twice = 2 * np.arange(count)
+    deps = [
+        np.append(2 * graph.dep[graph.dep_offset[op] : graph.dep_offset[op + 1]] + 1, twice[op])
+        for op in range(count)
+    ]
+
+    def pairs(first: Any, second: Any, dtype: type) -> Any:
+        return np.stack([np.broadcast_to(first, count), second], axis=1).reshape(-1).astype(dtype)
+
+    counts = np.array([[0, len(of_one)] for of_one in deps], dtype=np.int64).reshape(-1)
+    return ArraySchedule(
+        num_ranks=graph.num_ranks,
+        op_offset=2 * graph.op_offset,
+        kind=pairs(OpKind.COMPUTE, graph.kind, np.uint8),
+        peer=pairs(-1, graph.peer, np.int32),
+        value=pairs(start, graph.value, np.int64),
+        tag=pairs(0, graph.tag, np.int32),
+        dep_offset=np.cumsum([0, *counts]),
+        dep=np.concatenate([np.zeros(0, dtype=np.int64), *deps]),
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(cases(), st.integers(0, 2**32), st.data())
+def test_other_numbers_for_the_ranks_change_nothing_but_the_numbers(
+    case: Case, seed: int, data: st.DataObject
+) -> None:
+    # Where several things happen at the same time, lower ranks come first: so nothing does.
+    graph = at_odd_times(case.schedule.expand(), seed)
+    number = np.array(data.draw(st.permutations(range(graph.num_ranks))), dtype=np.int64)
+    placement = np.empty_like(case.placement)
+    placement[number] = case.placement
+    one = Case(case.topology, graph, case.params, case.placement).run()
+    other = Case(case.topology, renumbered(graph, number), case.params, placement).run()
+    for column in ("bytes_sent", "bytes_received", "start_ps", "end_ps"):
+        assert one.ranks[column].tolist() == other.ranks[column].to_numpy()[number].tolist()
+    assert one.links is not None
+    assert other.links is not None
+    assert one.links.equals(other.links)
+
+
+@settings(max_examples=20, deadline=None)
+@given(parameters(), st.integers(2, 8), st.integers(0, 3), st.data())
+def test_equal_ranks_may_change_places(
+    params: NetworkParams, senders: int, packets: int, data: st.DataObject
+) -> None:
+    """Ranks that all send as much to one at the same time: who of them is where does not matter to it."""
+    size = packets * params.packet_bytes
+    lines = ["num_ranks", str(senders + 1)]
+    blocks = [f"rank {rank} {{\nsend {size}b to 0\n}}" for rank in range(1, senders + 1)]
+    received = "\n".join(f"recv {size}b from {rank}" for rank in range(1, senders + 1))
+    incast = motifs.parse_goal("\n".join([" ".join(lines), f"rank 0 {{\n{received}\n}}", *blocks]))
+    switch = FatTree.merlin([(9, 1)], top=1)
+    places = [data.draw(st.permutations(range(1, 9)))[:senders] for _ in range(2)]
+    one, other = (engine.run(switch, incast, params, placement=[0, *mine]) for mine in places)
+    assert one.complete
+    assert one.simulated_time_ps == other.simulated_time_ps
+    assert sorted(one.ranks.end_ps) == sorted(other.ranks.end_ps)
+    assert one.ranks.end_ps[0] == other.ranks.end_ps[0]
+
+
 @pytest.mark.parametrize("columns", [2, 3, 4, 5, 6])
 @pytest.mark.parametrize("balanced", [False, True])
 def test_a_torus_with_buffers_of_one_packet_does_not_deadlock(columns: int, balanced: bool) -> None:
