@@ -17,7 +17,7 @@ SOURCES := pyproject.toml CMakeLists.txt $(wildcard topologies/include/hxmesh/*.
 # The commands run with the environment's own programs first, as after `source .venv/bin/activate`.
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: help setup table2 quick alltoall allreduce permutation dnn figures allocation validate slurm container test slow faults sanitize fuzz lint types lock bench clean
+.PHONY: help setup table2 quick alltoall allreduce permutation dnn figures allocation validate slurm container test slow faults sanitize instructions fuzz lint types lock bench clean
 
 help:
 	@sed -n 's/^#   //p' Makefile; \
@@ -25,7 +25,7 @@ help:
 	echo 'make allocation   how much of a shared machine can be used, and what neighbours cost'; \
 	echo 'make bench    speed and memory of the engine'; \
 	echo 'make faults   what goes wrong on purpose, and what a restart makes of it (as root, with Slurm)'; \
-	echo 'make lint types slow sanitize fuzz lock clean'
+	echo 'make lint types slow sanitize instructions fuzz lock clean'
 
 setup: $(READY)
 
@@ -105,6 +105,13 @@ faults: $(READY_DEV)
 # The tests that reach C++ code, with address and undefined-behaviour sanitizers: build/sanitize/.
 sanitize: $(READY_DEV)
 	.ci/sanitize -q
+
+# Instructions a packet-hop, by callgrind, against benchmarks/instructions.json; STORE=1 writes that file.
+instructions: $(READY_DEV)
+	@if command -v valgrind >/dev/null; then \
+		.ci/modules build/profile cmake.define.HXMESH_PROFILE=ON && \
+		build/profile/venv/bin/python benchmarks/instructions.py $(if $(STORE),--store); \
+	else echo "NOT COUNTED: valgrind is not installed"; fi
 
 # Changed files for everything that reads schedules, FUZZ_SECONDS each; what fails is kept in build/fuzz/.
 FUZZ_SECONDS ?= 60
