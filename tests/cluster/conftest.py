@@ -29,7 +29,6 @@ ROOT = Path(__file__).parents[2]
 PROFILE = ROOT / "workflow/profiles/slurm"
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scontrol", "scancel")
 MARKS = ("<!-- faults: made by `make faults` -->", "<!-- end of faults -->")
-NODES = ("n1", "n2")
 NODE_CPUS = 2
 NODE_MEMORY_MB = 4000
 
@@ -69,6 +68,8 @@ class Slurm:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
+        # Names of their own: cgroups are called after them, and another Slurm may run beside.
+        self.nodes = tuple(f"{letter}{os.getpid()}" for letter in "ab")
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         # With version 2 of cgroups slurmd wants systemd to make them.
         self.limits_memory = os.geteuid() == 0 and Path("/sys/fs/cgroup/memory").is_dir()
@@ -81,7 +82,7 @@ class Slurm:
     def start(self) -> None:
         """Start everything; RuntimeError with the reason where that does not work."""
         host = socket.gethostname().partition(".")[0]
-        ports = _free_ports(1 + len(NODES))
+        ports = _free_ports(1 + len(self.nodes))
         user = _user()
         key = self.directory / "munge.key"
         key.write_bytes(secrets.token_bytes(1024))
@@ -89,7 +90,7 @@ class Slurm:
         nodes = "\n".join(
             f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={NODE_CPUS} "
             f"RealMemory={NODE_MEMORY_MB} State=UNKNOWN"
-            for node, port in zip(NODES, ports[1:], strict=True)
+            for node, port in zip(self.nodes, ports[1:], strict=True)
         )
         (self.directory / "slurm.conf").write_text(
             f"""ClusterName=loopback
@@ -134,7 +135,7 @@ PartitionName=other Nodes=ALL MaxTime=INFINITE State=UP
         self._start("munged", "munged", *munge)
         self._wait(lambda: (self.directory / "munge.socket").exists(), "munged does not start")
         self._start("slurmctld", "slurmctld", "-D")
-        for node in NODES:
+        for node in self.nodes:
             self.start_node(node)
         self._wait(lambda: set(self.node_states().values()) == {"IDLE"}, "the nodes do not come up")
 
@@ -204,6 +205,10 @@ PartitionName=other Nodes=ALL MaxTime=INFINITE State=UP
     def cancel_all(self) -> None:
         """End what is left of an earlier test."""
         self.call("scancel", f"--user={_user()}", check=False)
+        self.wait_for_no_jobs()
+
+    def wait_for_no_jobs(self) -> None:
+        """Return when no job is left; RuntimeError where one stays."""
         self._wait(lambda: not self.call("squeue", "--noheader").strip(), "jobs do not end")
 
     def stop(self) -> None:
@@ -426,14 +431,16 @@ def survived(request: pytest.FixtureRequest) -> Callable[[str, str, str, str], N
     return record
 
 
-def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Write the table, if all faults were survived and it was asked for."""
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write the table, if it was asked for."""
     page = session.config.getoption("--fault-table", default=None)
-    if page is None or exitstatus:
+    if page is None:
         return
-    rows = ["| fault | on | what is seen | after a restart |", "|---|---|---|---|"]
-    rows += [f"| {f.fault} | {f.on} | {f.seen} | {f.after} |" for f in session.config.stash[FAULTS]]
+    lines = ["| fault | on | what is seen | after a restart |", "|---|---|---|---|"]
+    lines += [f"| {f.fault} | {f.on} | {f.seen} | {f.after} |" for f in session.config.stash[FAULTS]]
+    if session.testsfailed:
+        lines += ["", f"Not survived: {session.testsfailed} more (see the output of `make faults`)."]
     text = Path(page).read_text(encoding="utf-8")
     before, _, rest = text.partition(MARKS[0])
     _, _, after = rest.partition(MARKS[1])
-    Path(page).write_text("\n".join([before + MARKS[0], "", *rows, "", MARKS[1] + after]), encoding="utf-8")
+    Path(page).write_text("\n".join([before + MARKS[0], "", *lines, "", MARKS[1] + after]), encoding="utf-8")

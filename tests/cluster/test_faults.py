@@ -113,15 +113,32 @@ def test_sigkill_of_the_workflow_on_slurm(
 
 
 @pytest.mark.slurm
+def test_interrupt_on_slurm(
+    study: Directory, slurm: Slurm, reference: pd.DataFrame, survived: Survived
+) -> None:
+    process = study.start(slurm=slurm)
+    study.wait_for_simulation()
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=120)
+    assert process.returncode != 0
+    slurm.wait_for_no_jobs()
+    assert "CANCELLED" in set(slurm.jobs()["state"])
+    before = study.complete()
+    assert study.long_run() not in before
+    restart(study, reference, keeps=before, slurm=slurm)
+    survived("Ctrl-C", SLURM, "its jobs are cancelled", kept(before))
+
+
+@pytest.mark.slurm
 def test_sigkill_of_slurmd(
     study: Directory, slurm: Slurm, reference: pd.DataFrame, survived: Survived
 ) -> None:
     process = study.start(slurm=slurm)
     study.wait_for_simulation()
-    for node in ("n1", "n2"):
+    for node in slurm.nodes:
         slurm.kill_node(node, with_jobs=False)
     time.sleep(2)
-    for node in ("n1", "n2"):
+    for node in slurm.nodes:
         slurm.start_node(node)
     said, _ = process.communicate(timeout=400)
     assert process.returncode == 0, said

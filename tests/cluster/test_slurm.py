@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import shutil
 from typing import TYPE_CHECKING
 
 import pandas as pd
 import pytest
 
+from sst_models import build, locate
+from topologies import ConfigError
 from workflow.experiment import load_plan
 from workflow.resources import PlannedRuns
 
@@ -49,9 +50,15 @@ def test_study(study: Directory, slurm: Slurm, reference: pd.DataFrame) -> None:
 
 @pytest.mark.sst
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("sst") is None, reason="no program sst on the PATH")
 def test_two_processes_of_sst(study: Directory, slurm: Slurm) -> None:
     """srun starts them within the job; the records are of both."""
+    try:
+        installation = locate.find()
+        wrong = build.state(installation, build.library_dir(installation))
+    except ConfigError as error:
+        pytest.skip(str(error))
+    if wrong is not None:
+        pytest.skip(f"the element library hxmesh {wrong}")
     study.config.write_text(
         study.config.read_text().replace(", 8 MiB", "") + "engine: sst\nsst: {ranks: 2}\n"
     )
@@ -72,6 +79,7 @@ def test_two_processes_of_sst(study: Directory, slurm: Slurm) -> None:
     assert len(study.complete()) == 3
 
 
+@pytest.mark.slow
 def test_failed_run_is_tried_once(study: Directory, slurm: Slurm, reference: pd.DataFrame) -> None:
     """No layer repeats it; the others go on, and a restart runs only what is missing."""
     assert study.run("--until", "prepare")[0] == 0
