@@ -12,6 +12,10 @@ from topologies.errors import ConfigError
 # Limits of the engine's packed packet header (engine/src/packets.hpp).
 MAX_FLITS_PER_PACKET = 4095
 
+# Times are 64-bit integers: a second of delay, and a byte in 8 us, leave room for all that can be simulated.
+MAX_DELAY_PS = 10**12
+BANDWIDTHS_BPS = (10**6, 10**18)
+
 
 class NetworkParams(BaseModel):
     """Everything about the network that is not its wiring.
@@ -29,16 +33,23 @@ class NetworkParams(BaseModel):
     flit_bytes: int = Field(
         256, gt=0, description="Unit of link time and of buffer space; packets round up to it."
     )
-    link_latency_ps: int = Field(40_000, ge=0, description="Time of flight of a link between routers.")
-    host_latency_ps: int = Field(
-        40_000, ge=0, description="Time of flight between an endpoint and its router."
+    link_latency_ps: int = Field(
+        40_000, ge=0, le=MAX_DELAY_PS, description="Time of flight of a link between routers."
     )
-    router_input_latency_ps: int = Field(20_000, ge=0, description="From a router's port to its input queue.")
+    host_latency_ps: int = Field(
+        40_000, ge=0, le=MAX_DELAY_PS, description="Time of flight between an endpoint and its router."
+    )
+    router_input_latency_ps: int = Field(
+        20_000, ge=0, le=MAX_DELAY_PS, description="From a router's port to its input queue."
+    )
     router_output_latency_ps: int = Field(
-        20_000, ge=0, description="From a router's output queue to its port."
+        20_000, ge=0, le=MAX_DELAY_PS, description="From a router's output queue to its port."
     )
     crossbar_bps: int = Field(
-        3_200_000_000_000, ge=0, description="Rate of each crossbar port; 0 = the crossbar never limits."
+        3_200_000_000_000,
+        ge=0,
+        le=BANDWIDTHS_BPS[1],
+        description="Rate of each crossbar port; 0 = the crossbar never limits.",
     )
     input_buffer_bytes: int = Field(
         32_000_000, gt=0, description="Input buffer of each port and virtual channel."
@@ -49,46 +60,53 @@ class NetworkParams(BaseModel):
     send_machines: int = Field(
         4, ge=1, le=256, description="Messages that an endpoint sends at the same time."
     )
-    send_overhead_ps: int = Field(1_000, ge=0, description="Processor time to start a send.")
+    send_overhead_ps: int = Field(1_000, ge=0, le=MAX_DELAY_PS, description="Processor time to start a send.")
     recv_overhead_ps: int = Field(
         0,
         ge=0,
+        le=MAX_DELAY_PS,
         description="Processor time to post a receive. (With the study's settings SST 16.0's Firefly takes "
         "1.0 ns for an isend and no time for an irecv: measured.)",
     )
     match_overhead_ps: int = Field(
         1_000,
         ge=0,
+        le=MAX_DELAY_PS,
         description="Processor time for each posted receive that an arrived message is compared with until "
         "its own is found (matchDelay_ns of Firefly, ctrlMsgMemory.h).",
     )
     nic_command_ps: int = Field(
         2_000,
         ge=0,
+        le=MAX_DELAY_PS,
         description="Posted receives and sends are commands to the NIC; command number n, counted from the "
         "start, reaches it no sooner than n times this (latPerSend_ns of Firefly, virtNic.cc).",
     )
     nic_send_latency_ps: int = Field(
         2_000,
         ge=0,
+        le=MAX_DELAY_PS,
         description="From the command of a send to the message's first packet (Firefly: 1 ns of link and "
         "txDelay_ns, nicSendMachine.cc).",
     )
     nic_recv_latency_ps: int = Field(
         2_000,
         ge=0,
+        le=MAX_DELAY_PS,
         description="From a message's last packet to its matching (Firefly: rxMatchDelay_ns, "
         "nicMsgStream.cc, and 1 ns of link).",
     )
     message_header_bytes: int = Field(
         45,
         ge=0,
+        le=2**31 - 1,
         description="Header in front of a message's payload (Firefly: 1 + 12 + 32 bytes, nic.h and "
         "ctrlMsgCommReq.h); a message that fills its packets gets one more for it.",
     )
     eager_limit_bytes: int = Field(
         2**31,
         ge=0,
+        le=2**62,
         description="The send of a smaller message is complete when the processor is done with it, that of "
         "another one when its last packet has left (shortMsgLength of Firefly: 2 GiB in the study).",
     )
@@ -105,16 +123,16 @@ class NetworkParams(BaseModel):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        for field, lowest, allowed_values in (
-            ("bandwidth_bps", 1, "positive"),
-            ("latency_ps", 0, "0 or more"),
+        for field, lowest, highest in (
+            ("bandwidth_bps", *BANDWIDTHS_BPS),
+            ("latency_ps", 0, MAX_DELAY_PS),
         ):
             for name, value in getattr(self, field).items():
                 if name.upper() not in LinkKind.__members__:
                     allowed = ", ".join(kind.name.lower() for kind in LinkKind)
                     raise ValueError(f"{field} has the kind of link {name!r}; allowed are {allowed}")
-                if value < lowest:
-                    raise ValueError(f"{field} of {name} is {value} but must be {allowed_values}")
+                if not lowest <= value <= highest:
+                    raise ValueError(f"{field} of {name} is {value} but must be {lowest} to {highest}")
         if self.packet_bytes > self.flit_bytes * MAX_FLITS_PER_PACKET:
             raise ValueError(
                 f"packet_bytes is {self.packet_bytes} but must be at most {MAX_FLITS_PER_PACKET} flits of "

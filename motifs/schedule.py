@@ -730,7 +730,11 @@ class StreamSchedule(Schedule):
     def _check_totals(self) -> None:
         block = -(-self.segment_bytes // self.parts).astype(np.float64)
         reduction_fs = block * self.reduce_fs_per_byte
-        self._refuse(reduction_fs > MAX_TOTAL, "reduce_fs_per_byte", f"at most {MAX_TOTAL} fs a step")
+        self._refuse(
+            reduction_fs > MAX_TOTAL,
+            "reduce_fs_per_byte",
+            f"such that a step computes for at most {MAX_TOTAL} fs",
+        )
         _refuse_total("messages", "bytes", self.steps * block)
         _refuse_total("computations", "ps", self.steps * reduction_fs / FS_PER_PS + self.start_ps)
 

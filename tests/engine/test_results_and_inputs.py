@@ -174,9 +174,14 @@ def test_the_seed_is_recorded_and_changes_nothing() -> None:
             {"bandwidth_bps": {"optical": 1}},
             r"kind of link 'optical'; allowed are host, board, row, column, uplink, local, global",
         ),
-        ({"bandwidth_bps": {"row": 0}}, r"bandwidth_bps of row is 0 but must be positive"),
+        ({"bandwidth_bps": {"row": 0}}, r"bandwidth_bps of row is 0 but must be 1000000 to 10{18}"),
+        ({"bandwidth_bps": {"row": 2**64}}, r"bandwidth_bps of row is 18446744073709551616 but must be"),
+        ({"link_latency_ps": 10**12 + 1}, r"link_latency_ps\s+Input should be less than or equal to 10{12}"),
+        ({"nic_command_ps": 2**63}, r"nic_command_ps\s+Input should be less than or equal to 10{12}"),
+        ({"crossbar_bps": 2**63}, r"crossbar_bps\s+Input should be less than or equal to 10{18}"),
         ({"latency_ps": {"cable": 1}}, r"latency_ps has the kind of link 'cable'; allowed are host, board"),
-        ({"latency_ps": {"row": -1}}, r"latency_ps of row is -1 but must be 0 or more"),
+        ({"latency_ps": {"row": -1}}, r"latency_ps of row is -1 but must be 0 to 10{12}"),
+        ({"latency_ps": {"row": 2**62}}, r"latency_ps of row is 4611686018427387904 but must be"),
     ],
 )
 def test_parameters_that_cannot_work_are_refused_by_name(changes: dict[str, Any], message: str) -> None:

@@ -612,7 +612,7 @@ def test_damage_that_numpy_and_zipfile_stumble_over_is_refused(tmp_path: Path) -
         ({"segment_bytes": 2**61}, "messages add up to 9.22337e[+]18 bytes but"),
         (
             {"segment_bytes": 2**50, "reduce_fs_per_byte": 2**20},
-            "reduce_fs_per_byte is 1048576 but must be at most",
+            "reduce_fs_per_byte is 1048576 but must be such that a step",
         ),
         (
             {"segment_bytes": 2**42, "reduce_fs_per_byte": 2**20, "steps": 2**14},
