@@ -432,15 +432,21 @@ def survived(request: pytest.FixtureRequest) -> Callable[[str, str, str, str], N
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write the table, if it was asked for."""
+    """Write the table, if it was asked for; rows of faults that were not tried this time stay."""
     page = session.config.getoption("--fault-table", default=None)
     if page is None:
         return
-    lines = ["| fault | on | what is seen | after a restart |", "|---|---|---|---|"]
-    lines += [f"| {f.fault} | {f.on} | {f.seen} | {f.after} |" for f in session.config.stash[FAULTS]]
-    if session.testsfailed:
-        lines += ["", f"Not survived: {session.testsfailed} more (see the output of `make faults`)."]
     text = Path(page).read_text(encoding="utf-8")
     before, _, rest = text.partition(MARKS[0])
-    _, _, after = rest.partition(MARKS[1])
+    old, _, after = rest.partition(MARKS[1])
+    rows = {_key(line): line for line in old.splitlines() if line.startswith("| ")}
+    tried = [f"| {f.fault} | {f.on} | {f.seen} | {f.after} |" for f in session.config.stash[FAULTS]]
+    rows |= {_key(line): line for line in ["| fault | on | what is seen | after a restart |", *tried]}
+    head, *lines = sorted(rows.values(), key=lambda line: not line.startswith("| fault "))
+    lines = [head, "|---|---|---|---|", *lines]
     Path(page).write_text("\n".join([before + MARKS[0], "", *lines, "", MARKS[1] + after]), encoding="utf-8")
+
+
+def _key(row: str) -> str:
+    """Fault and place of a row."""
+    return "|".join(row.split("|")[1:3])
