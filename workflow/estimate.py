@@ -2,9 +2,9 @@
 
 The model is simple on purpose. Packets are counted exactly. Packet-hops are packets times the mean shortest
 path of the pairs that talk (sampled), so routes that are not minimal come on top. Time is packet-hops over a
-measured rate, memory a measured amount per packet that can be in the network or waiting in a list of
-messages. It is there to plan a sweep and to ask a scheduler for resources, and is good to about a factor of
-two.
+measured rate for the kind of network and of schedule, without the steps that the engine skips as repetitions;
+memory is a measured amount per packet that can be in the network or waiting in a list of messages. It is
+there to plan a sweep and to ask a scheduler for resources.
 """
 
 from __future__ import annotations
@@ -20,12 +20,20 @@ from engine import NetworkParams
 from engine.run import count_packets
 from motifs import ArraySchedule, OpKind, Schedule, ShiftSchedule, StreamSchedule
 from topologies import Topology
+from topologies.base import LinkKind
 from topologies.metrics import average_distance_hops, host_hops, router_hops
 from workflow.experiment import Experiment, Plan
 
-HOPS_PER_S = 5e6
-"""Packet-hops a second and core: low among the runs of `table2_small` on a machine with 2 cores (2.7 to 29
-million), since schedulers are asked for time by it."""
+# Of 1,024 accelerators on a core of a 2.8 GHz Ice Lake Xeon whose other core ran another: runs of
+# table2_small, table2_quick and permutation_small. On Dragonflies of minimal hops: UGAL takes 1.4 times as many.
+_SHIFT_RATES = {"fattree": 24e6, "dragonfly": 2.0e6, "hyperx": 7.6e6, "torus": 8.4e6, "hxmesh": 6.6e6}
+_TAPERED_SHIFT_RATE = 7.2e6
+_STREAM_RATES = {"fattree": 24e6, "dragonfly": 17e6, "hyperx": 11e6, "torus": 11e6, "hxmesh": 8.2e6}
+_LIST_RATES = {"fattree": 4.3e6, "dragonfly": 2.0e6, "hyperx": 6.8e6, "torus": 5.1e6, "hxmesh": 4.3e6}
+_SLOWEST_RATE = 2.0e6
+
+_STEPS_BEFORE_REPETITION = {"hyperx": 6, "torus": 6, "fattree": 100}
+"""Steps of a segment that are simulated before the engine has found their period."""
 
 SST_HOPS_PER_S = 1.2e5
 """The same of SST, serial, with hxmesh.replay on 64 accelerators and messages of 64 KiB."""
@@ -37,10 +45,7 @@ SST_BYTES_PER_PACKET = 512
 SST_BYTES_PER_OPERATION = 128
 """Process, graph and traffic of SST, rounded up."""
 
-BASIS = (
-    f"Basis: {HOPS_PER_S / 1e6:.0f} million packet-hops a second and core, low among the runs of "
-    "table2_small on a machine with 2 cores: the slowest took twice as long, the fastest a fifth."
-)
+BASIS = "Basis: packet-hops a second of a core of a 2.8 GHz Ice Lake Xeon, by network and kind of traffic."
 """What the times rest on."""
 
 START_S = 2.0
@@ -104,7 +109,39 @@ def estimate(experiment: Experiment, topology: Topology, schedule: Schedule) -> 
     )
     if isinstance(schedule, ArraySchedule):
         state += schedule.num_operations * BYTES_PER_OPERATION
-    return Estimate(packets, packet_hops, BASE_MEMORY_BYTES + state, START_S + packet_hops / HOPS_PER_S)
+    simulated = packet_hops * _simulated_part(topology, schedule)
+    wall_s = START_S + simulated / _hops_per_s(topology, schedule)
+    return Estimate(packets, packet_hops, BASE_MEMORY_BYTES + state, wall_s)
+
+
+def _hops_per_s(topology: Topology, schedule: Schedule) -> float:
+    """Packet-hops of shortest paths a second and core."""
+    family = topology.routing.family
+    if isinstance(schedule, StreamSchedule):
+        return _STREAM_RATES.get(family, _SLOWEST_RATE)
+    if not isinstance(schedule, ShiftSchedule):
+        return _LIST_RATES.get(family, _SLOWEST_RATE)
+    if family == "fattree" and _leaves_are_tapered(topology):
+        return _TAPERED_SHIFT_RATE
+    return _SHIFT_RATES.get(family, _SLOWEST_RATE)
+
+
+def _leaves_are_tapered(topology: Topology) -> bool:
+    leaves = np.isin(topology.port_router, topology.endpoint_router)
+    uplinks = np.count_nonzero(leaves & (topology.port_peer >= 0) & (topology.port_kind != LinkKind.HOST))
+    return int(uplinks) < topology.num_endpoints
+
+
+def _simulated_part(topology: Topology, schedule: Schedule) -> float:
+    """Share of the steps that the engine does not skip as repetitions."""
+    before = _STEPS_BEFORE_REPETITION.get(topology.routing.family)
+    if before is None or not isinstance(schedule, StreamSchedule):
+        return 1.0
+    active = schedule.steps > 0
+    if not active.any() or (schedule.segment_bytes[active] % schedule.parts[active]).any():
+        return 1.0
+    steps = schedule.steps[active]
+    return float(np.minimum(steps, before).sum() / steps.sum())
 
 
 def makespan_s(estimates: Mapping[str, Estimate], jobs: int) -> float:

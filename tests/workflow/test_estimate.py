@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import engine
-from workflow.estimate import Estimate, estimate_plan, makespan_s
+from workflow.estimate import START_S, Estimate, estimate_plan, makespan_s
 from workflow.experiment import expand
 from workflow.schema import parse_study
 
@@ -44,3 +44,34 @@ def test_makespan_is_the_longest_first() -> None:
     assert makespan_s(estimates, 1) == 12
     assert makespan_s(estimates, 2) == 6
     assert makespan_s(estimates, 9) == 4
+
+
+def test_steps_that_repeat_take_no_time() -> None:
+    # Blocks of 256 MiB / 256 are even; a byte more makes them uneven, and every step is simulated.
+    motifs = [{"type": "ring", "total": 2**28 + extra} for extra in (0, 1)]
+    torus = {"type": "torus", "columns": 16, "rows": 16}
+    even, uneven = (
+        next(iter(estimate_plan(expand(parse_study(study))).values()))
+        for study in ({"name": "e", "experiments": [{"topology": torus, "motif": motif}]} for motif in motifs)
+    )
+    assert even.packet_hops == pytest.approx(uneven.packet_hops, rel=0.05)
+    assert even.wall_s - START_S < (uneven.wall_s - START_S) / 20
+
+
+def test_tapered_trees_take_longer() -> None:
+    full, tapered = (
+        next(iter(estimate_plan(expand(parse_study(study))).values()))
+        for study in (
+            {
+                "name": "e",
+                "experiments": [
+                    {
+                        "topology": {"type": "fattree", "shape": shape},
+                        "motif": {"type": "alltoall", "message": "1 MiB"},
+                    }
+                ],
+            }
+            for shape in ("8,8:8", "8,4:8")
+        )
+    )
+    assert tapered.wall_s - START_S > 2 * (full.wall_s - START_S)
