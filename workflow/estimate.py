@@ -25,7 +25,7 @@ from topologies.metrics import average_distance_hops, host_hops, router_hops
 from workflow.experiment import Experiment, Plan
 
 # Of 1,024 accelerators on a core of a 2.8 GHz Ice Lake Xeon whose other core ran another: runs of
-# table2_small, table2_quick and permutation_small. On Dragonflies of minimal hops: UGAL takes 1.4 times as many.
+# table2_small, table2_quick and permutation_small. Of minimal hops: UGAL takes 1.4 times as many.
 _SHIFT_RATES = {"fattree": 24e6, "dragonfly": 2.0e6, "hyperx": 7.6e6, "torus": 8.4e6, "hxmesh": 6.6e6}
 _TAPERED_SHIFT_RATE = 7.2e6
 _STREAM_RATES = {"fattree": 24e6, "dragonfly": 17e6, "hyperx": 11e6, "torus": 11e6, "hxmesh": 8.2e6}
