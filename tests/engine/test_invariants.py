@@ -313,7 +313,12 @@ def test_a_network_at_half_the_speed_takes_twice_as_long(case: Case) -> None:
     p = case.params
     slower = p.model_copy(
         update={
-            **{name: 2 * value for name, value in p.model_dump().items() if name.endswith("_ps")},
+            **{
+                name: 2 * value
+                for name, value in p.model_dump().items()
+                if name.endswith("_ps") and name != "latency_ps"
+            },
+            "latency_ps": {kind: 2 * ps for kind, ps in p.latency_ps.items()},
             "bandwidth_bps": {kind: bps // 2 for kind, bps in p.bandwidth_bps.items()},
             "crossbar_bps": p.crossbar_bps // 2,
         }
