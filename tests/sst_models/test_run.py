@@ -101,8 +101,23 @@ def test_ugal(motif: str, tmp_path: Path, sst_library: Path) -> None:
 ALLREDUCE = {"ring": 0.02, "two-rings": 0.04, "bucket": 0.04}
 
 
-@pytest.mark.parametrize("name", ["hx1mesh", "hx2mesh", "hx4mesh", "torus"])
-@pytest.mark.parametrize("motif", ALLREDUCE)
+ALLREDUCES = [
+    pytest.param(
+        name,
+        motif,
+        marks=pytest.mark.xfail(
+            (name, motif) == ("hx1mesh", "bucket"),
+            reason="SST is 4.5% faster, and why is not known (sst_models/README.md)",
+            strict=True,
+        ),
+        id=f"{motif}-{name}",
+    )
+    for motif in ALLREDUCE
+    for name in ("hx1mesh", "hx2mesh", "hx4mesh", "torus")
+]
+
+
+@pytest.mark.parametrize(("name", "motif"), ALLREDUCES)
 def test_allreduce(name: str, motif: str, tmp_path: Path, sst_library: Path) -> None:
     topology = (BASELINES | HXMESHES)[name]()
     schedule = motifs.build(motif, topology, total_bytes=2**24)
