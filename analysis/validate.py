@@ -97,19 +97,17 @@ CAUSES = (
         motifs=("alltoall", "permutation"),
     ),
     Cause(
-        "who crosses first: at equal times the packet engine lets an input go on that streams on one "
-        "channel, before inputs that wait for the port's other channel, and Merlin the one that it served "
-        "longest ago (sst_models/README.md, cause 3); with the waiting ones first the difference is 0.2% "
-        "on 64 accelerators, 2.0% on 256, with all of Merlin's rules 0.00% on both",
-        families=("dragonfly",),
-        motifs=("alltoall",),
+        "ranks in perfect step: with cables 0.01 to 0.4 ns longer or shorter the packet engine's time moves "
+        "by as much as the difference (sst_models/README.md, cause 3); not so the bucket on Hx1Mesh, whose "
+        "cause is not known",
+        families=("dragonfly", "hxmesh", "fattree"),
+        motifs=("bucket", "two-rings"),
     ),
     Cause(
-        "ranks in perfect step: the next message of an endpoint is ready at the very moment when a packet "
-        "ends, so a picosecond decides in what order four messages leave (sst_models/README.md, cause 4); "
-        "with starts up to 20 ns apart the engines agree within 1%",
-        families=("fattree",),
-        motifs=("bucket",),
+        "ranks in perfect step: with cables 0.01 to 0.4 ns longer or shorter the packet engine's time moves "
+        "by 2.8%, within 1.2% of SST's (sst_models/README.md, cause 3)",
+        families=("dragonfly",),
+        motifs=("alltoall",),
     ),
     Cause(
         "a chain of short messages: an idle port of Merlin's starts a packet one flit time after it gets "

@@ -103,7 +103,7 @@ def test_a_row_beyond_two_percent_says_why(make_results: MakeResults) -> None:
         add(results, "packet", family=family, motif=motif, labels=labels)
         add(results, "sst", family=family, motif=motif, labels=labels, time_ps=round(1e9 * factor))
     notes = built(results).set_index("seed")["note"]
-    assert "cause 4" in notes[0]
+    assert "cause 3" in notes[0]
     assert "cause 2" in notes[1]
     assert notes[2] == validate.UNKNOWN
     assert notes[3] == ""
