@@ -22,7 +22,8 @@ enum class Repetitions : std::uint8_t {
     kSkip,     // that, and skip periods
 };
 
-/// The state of a simulation as words that are equal when what follows is.
+/// The state of a simulation as words that are equal when what follows is. Lists have their length in front or an end
+/// behind them, so that no two states have the same words.
 class StateWords {
   public:
     void put(std::uint64_t word) { words_.push_back(word); }

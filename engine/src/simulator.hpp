@@ -944,6 +944,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         if (fresh_at_ == now_)
             for (const std::uint32_t queue : lengthened_)
                 out.put(queue, static_cast<std::uint32_t>(lengths_[queue].fresh_flits));
+        out.put(kNone, kNone);
         for (std::uint32_t e = 0; e < num_endpoints_; ++e)
             write(nics_[e], &machines_[std::size_t{e} * static_cast<std::size_t>(p_.send_machines)], out);
         write_events(out);
@@ -1004,10 +1005,12 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     }
 
     void write(const Nic &nic, const std::uint32_t *machines, StateWords &out) {
+        out.put(nic.active, nic.turn);
         for (std::uint32_t i = 0; i < nic.active; ++i)
-            out.put(name(machines[i]), nic.turn);
+            out.put(name(machines[i]), 0);
         for (std::uint32_t id = nic.first_pending; id != kNone; id = messages_[id].next)
-            out.put(name(id), nic.active);
+            out.put(name(id), 0);
+        out.put(kNone, kNone);
         out.put(static_cast<std::uint64_t>(nic.order.backlog_bytes));
         out.put(static_cast<std::uint64_t>(nic.asked_bytes));
     }

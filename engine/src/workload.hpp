@@ -347,6 +347,7 @@ class StreamWorkload final : public Workload {
             out.put(r.finished, r.waiting);
             out.put_time(r.processor.free_ps, now);
             r.open.for_each([&](std::uint16_t stream) { out.put(stream, 0); });
+            out.put(kNone, kNone);
         }
     }
     void visit_counters(const std::function<void(std::int64_t &)> &visit) override {
