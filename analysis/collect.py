@@ -74,6 +74,7 @@ RUN_SCHEMA = pa.DataFrameSchema(
         "algorithm": pa.Column(str),
         "message_bytes": _nullable_int(),
         "bytes": _nullable_int(),
+        "shifts": _nullable_int(minimum=1),
         "seed": pa.Column("Int64", nullable=True),
         "accelerators": _nullable_int(minimum=1),
         "family": pa.Column(str),
@@ -101,7 +102,10 @@ RUN_SCHEMA = pa.DataFrameSchema(
         error="a run that is not complete has no simulated time",
     ),
 )
-"""One row a run. Results (times and counts) are missing, not zero, where ``status`` is not ``complete``."""
+"""One row a run. Results (times and counts) are missing, not zero, where ``status`` is not ``complete``.
+
+``shifts`` is how many shifts of an alltoall ran, missing where all of them did.
+"""
 
 _MEASURED = (
     "simulated_time_ps",
@@ -224,6 +228,7 @@ def _tidy(results_dir: Path, row: StudyRow) -> dict[str, Any]:
         "algorithm": row.algorithm or (motif.get("name", "") if allreduce else ""),
         "message_bytes": None if allreduce else _first(own_size, row.message_bytes),
         "bytes": size if allreduce else None,
+        "shifts": _sampled_shifts(motif),
         "seed": _first(*seeds),
         "accelerators": topology.get("num_endpoints"),
         "family": topology.get("family", ""),
@@ -243,6 +248,11 @@ def _tidy(results_dir: Path, row: StudyRow) -> dict[str, Any]:
 
 def _is_allreduce(row: StudyRow, motif: dict[str, Any]) -> bool:
     return row.role == "allreduce" or bool(row.algorithm) or motif.get("name") in _ALLREDUCES
+
+
+def _sampled_shifts(motif: dict[str, Any]) -> int | None:
+    chosen = motif.get("shifts")
+    return motif.get("sample") if chosen is None else len(chosen)
 
 
 def _merged_planes(row: StudyRow, own_size: int | None) -> int:

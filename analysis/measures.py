@@ -4,12 +4,14 @@ bandwidth.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from scipy import stats
 
 from analysis.collect import COMPLETE
 
@@ -19,6 +21,9 @@ HOP_LATENCY_S = 80e-9
 LINK_BPS = 400e9
 PLANE_BPS = 1600e9
 """Injection of one accelerator into one plane of four links."""
+
+CONFIDENCE = 0.95
+"""Of the intervals of sampled alltoalls."""
 
 _SWITCHED = ("fattree", "dragonfly")
 
@@ -55,6 +60,71 @@ def alltoall(run: Mapping[str, Any]) -> Measure | None:
         note = f"alltoall on a sample of {received / message_bytes:.6g} of {accelerators - 1} shifts"
     bandwidth_bps = received * 8 / time_s
     return Measure(time_s, bandwidth_bps / 1e9, 100 * bandwidth_bps / int(run["injection_bps"]), note)
+
+
+@dataclass(frozen=True)
+class SampledMeasure:
+    """Percent of injection from samples of the shifts, its interval of ``CONFIDENCE`` and a remark.
+
+    The interval is missing with one sample, its upper end also where the time could be 0.
+    """
+
+    percent: float
+    low_percent: float | None
+    high_percent: float | None
+    samples: int
+    note: str
+
+
+def sampled_alltoall(runs: Sequence[Mapping[str, Any]]) -> SampledMeasure | None:
+    """Global bandwidth by independent samples of the shifts of one alltoall; None where a run is not complete
+    or lacks a field.
+
+    Runs of the same seed are one sample. One that ran with two numbers of shifts gives the time of a further
+    shift, (longer - shorter time) / (shifts of the longer - of the shorter): what does not grow with the
+    shifts, the way to the first packets and the drain of the busiest cable at the end, cancels. One that ran
+    with a single number gives time over shifts, in which both count. The mean over the samples is the
+    time of a shift; its interval is Student's t with samples - 1 degrees of freedom. The bandwidth is that of
+    one message a shift and accelerator.
+
+    Other than in the whole alltoall, shifts that follow each other have nothing in common, and buffers hold
+    no more than the sample; docs/large.md says what that makes of the result.
+    """
+    wanted = ("accelerators", "message_bytes", "injection_bps", "simulated_time_ps", "shifts", "seed")
+    if not runs or any(run["status"] != COMPLETE or any(pd.isna(run[n]) for n in wanted) for run in runs):
+        return None
+    by_seed: dict[int, dict[int, int]] = {}
+    for run in runs:
+        by_seed.setdefault(int(run["seed"]), {})[int(run["shifts"])] = int(run["simulated_time_ps"])
+    shift_s = np.array([_shift_s(times_ps) for times_ps in by_seed.values()])
+    mean_s, half_s = float(shift_s.mean()), None
+    if mean_s <= 0:
+        return None
+    if len(shift_s) > 1:
+        quantile = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(shift_s) - 1))
+        half_s = quantile * float(shift_s.std(ddof=1)) / sqrt(len(shift_s))
+
+    def percent(time_s: float) -> float:
+        return 100 * int(runs[0]["message_bytes"]) * 8 / (time_s * int(runs[0]["injection_bps"]))
+
+    numbers = sorted({shifts for times_ps in by_seed.values() for shifts in times_ps})
+    count = f"{len(by_seed)} random sample" + ("s" if len(by_seed) > 1 else "")
+    sizes, shifts = " and ".join(map(str, numbers)), int(runs[0]["accelerators"]) - 1
+    return SampledMeasure(
+        percent=percent(mean_s),
+        low_percent=None if half_s is None else percent(mean_s + half_s),
+        high_percent=None if half_s is None or half_s >= mean_s else percent(mean_s - half_s),
+        samples=len(by_seed),
+        note=f"alltoall on {count} of {sizes} of {shifts} shifts",
+    )
+
+
+def _shift_s(times_ps: Mapping[int, int]) -> float:
+    """Seconds of a shift from the picoseconds of one or more numbers of shifts."""
+    fewest, most = min(times_ps), max(times_ps)
+    if fewest == most:
+        return times_ps[most] / most / PS_PER_S
+    return (times_ps[most] - times_ps[fewest]) / (most - fewest) / PS_PER_S
 
 
 def allreduce(run: Mapping[str, Any]) -> Measure | None:

@@ -103,7 +103,12 @@ def _check(study: Study, runs: pd.DataFrame, results_dir: Path) -> pd.DataFrame:
 def _table2(study: Study, runs: pd.DataFrame, results_dir: Path) -> _Built:
     frame = table2.build(runs)
     pictures = _pictures(figures.table2, "table2", frame, results_dir)
-    return _Built("table2.csv", frame[list(table2.SCHEMA.columns)], table2.tables(study, frame), pictures)
+    tables, files = table2.tables(study, frame), {}
+    if table2.has_sweep(runs):
+        sweep = sweeps.build_allreduce(runs[runs["role"] == "allreduce"])
+        tables += sweeps.tables(study, sweep)
+        files["allreduce.csv"] = render.csv_text(sweep[list(sweeps.ALLREDUCE_SCHEMA.columns)]).encode()
+    return _Built("table2.csv", frame[list(table2.SCHEMA.columns)], tables, pictures, files)
 
 
 def _alltoall(study: Study, runs: pd.DataFrame, results_dir: Path) -> _Built:

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import pandera.pandas as pa
 
-from analysis import measures, networks, published
+from analysis import measures, networks, published, sweeps
 from analysis.collect import COMPLETE, MISSING, Study, by_cluster, sort_rows
 from analysis.comparison import Comparison
 from analysis.render import Column, Table, size_label, table
@@ -57,6 +57,12 @@ SCHEMA = pa.DataFrameSchema(
         "alltoall_percent_of_bound": _NULLABLE_NUMBER,
         "allreduce_bound_percent": _NULLABLE_NUMBER,
         "allreduce_percent_of_bound": _NULLABLE_NUMBER,
+        "alltoall_low_percent": _NULLABLE_NUMBER,
+        "alltoall_high_percent": _NULLABLE_NUMBER,
+        "alltoall_samples": _NULLABLE_COUNT,
+        "allreduce_packet_hops": _NULLABLE_COUNT,
+        "allreduce_wall_s": _NULLABLE_NUMBER,
+        "allreduce_peak_memory_bytes": _NULLABLE_COUNT,
     },
     strict="filter",
     coerce=True,
@@ -67,7 +73,10 @@ SCHEMA = pa.DataFrameSchema(
 
 ``cost_musd`` is the price of the machine a row stands for: the bill of materials of the as-costed network,
 in both variants, as the as-simulated network is a device of the simulation. ``engine`` to
-``peak_memory_bytes`` belong to the alltoall.
+``peak_memory_bytes`` belong to the alltoall. Where that ran on samples of the shifts,
+``alltoall_low_percent`` and ``alltoall_high_percent`` are the interval of 95%
+(``measures.sampled_alltoall``), counts and times the sums over the ``alltoall_samples``, and the memory
+that of the largest.
 """
 
 
@@ -94,9 +103,8 @@ def build(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _row(cluster: str, topology: str, variant: str, group: pd.DataFrame) -> dict[str, Any]:
-    alltoall_run = _best(group[group["role"] == "alltoall"], measures.alltoall, "message_bytes")
+    alltoall_run, alltoall = _alltoall(group[group["role"] == "alltoall"])
     allreduce_run = _best(group[group["role"] == "allreduce"], measures.allreduce, "bytes")
-    alltoall = measures.alltoall(alltoall_run) if alltoall_run else None
     allreduce = measures.allreduce(allreduce_run) if allreduce_run else None
     network = networks.network(topology, cluster, variant)
     costed = networks.network(topology, cluster, "as-costed")
@@ -128,13 +136,20 @@ def _row(cluster: str, topology: str, variant: str, group: pd.DataFrame) -> dict
         "alltoall_bound_percent": network.alltoall_bound_percent if network else None,
         "allreduce_bound_percent": network.allreduce_bound_percent if network else None,
         "engine": (alltoall_run or allreduce_run or {}).get("engine", ""),
-        "simulated_time_s": alltoall.time_s if alltoall else None,
+        "simulated_time_s": measured["simulated_time_ps"] / measures.PS_PER_S if measured else None,
         **{name: measured.get(name) for name in ("packets", "packet_hops", "wall_s", "peak_memory_bytes")},
         "message_bytes": alltoall_run["message_bytes"] if alltoall_run else None,
         "allreduce_bytes": allreduce_run["bytes"] if allreduce_run else None,
         "status": _status({"alltoall": alltoall_run, "allreduce": allreduce_run}),
         "note": notes,
     }
+    if isinstance(alltoall, measures.SampledMeasure):
+        row["alltoall_low_percent"] = alltoall.low_percent
+        row["alltoall_high_percent"] = alltoall.high_percent
+        row["alltoall_samples"] = alltoall.samples
+    if allreduce and allreduce_run:
+        for name in ("packet_hops", "wall_s", "peak_memory_bytes"):
+            row[f"allreduce_{name}"] = allreduce_run[name]
     for role, percent in (("alltoall", "percent_of_injection"), ("allreduce", "percent_of_peak")):
         row[f"{role}_percent_of_bound"] = measures.percent_of(
             row[f"{role}_{percent}"], row[f"{role}_bound_percent"]
@@ -155,17 +170,40 @@ def _row(cluster: str, topology: str, variant: str, group: pd.DataFrame) -> dict
     return row
 
 
+def _alltoall(
+    runs: pd.DataFrame,
+) -> tuple[dict[str, Any] | None, measures.Measure | measures.SampledMeasure | None]:
+    """The alltoall a row shows and its bandwidth: a whole one, or else all samples of the largest size, as
+    if they were one run: the first that is not complete, or the sum of all.
+    """
+    whole = _best(runs[runs["shifts"].isna()], measures.alltoall, "message_bytes")
+    sampled = runs[runs["shifts"].notna()]
+    if whole is not None or sampled.empty:
+        return whole, measures.alltoall(whole) if whole else None
+    samples = _records(sampled[sampled["message_bytes"] == sampled["message_bytes"].max()])
+    unfinished = [run for run in samples if run["status"] != COMPLETE]
+    if unfinished:
+        return unfinished[0], None
+    added = ("simulated_time_ps", "packets", "packet_hops", "wall_s")
+    together = samples[0] | {name: sum(run[name] for run in samples) for name in added}
+    together["peak_memory_bytes"] = max(run["peak_memory_bytes"] for run in samples)
+    return together, measures.sampled_alltoall(samples)
+
+
 def _best(runs: pd.DataFrame, measure: Any, size: str) -> dict[str, Any] | None:
     """The run a row shows: among complete runs of the largest size the fastest, else the first of those
     that are not.
     """
-    records = [{str(name): value for name, value in run.items()} for run in runs.to_dict("records")]
 
     def key(run: dict[str, Any]) -> tuple[bool, int, float]:
         got = measure(run)
         return (got is not None, 0 if pd.isna(run[size]) else int(run[size]), got.percent if got else 0.0)
 
-    return max(records, key=key, default=None)
+    return max(_records(runs), key=key, default=None)
+
+
+def _records(runs: pd.DataFrame) -> list[dict[str, Any]]:
+    return [{str(name): value for name, value in run.items()} for run in runs.to_dict("records")]
 
 
 def _accelerators(group: pd.DataFrame) -> int | None:
@@ -232,9 +270,17 @@ def _add_savings(row: dict[str, Any], reference: dict[str, Any] | None) -> None:
         )
 
 
+def has_sweep(runs: pd.DataFrame) -> bool:
+    """Whether a network ran several allreduces. A row shows one of them; all have a table of their own."""
+    allreduces = runs[runs["role"] == "allreduce"]
+    return bool(allreduces.duplicated(["cluster", "topology", "variant"]).any())
+
+
 def check(runs: pd.DataFrame) -> list[Comparison]:
-    """Comparison of the as-simulated rows, and of every price, with the published values that may judge."""
-    found = []
+    """Comparison of the as-simulated rows, of every price and, where there is a sweep of allreduces, of each
+    of these with the published values that may judge.
+    """
+    found = sweeps.check_allreduce(runs[runs["role"] == "allreduce"]) if has_sweep(runs) else []
     for row in build(runs).to_dict("records"):
         printed = published.table2(row["cluster"], row["topology"])
         if printed is None:
@@ -318,6 +364,7 @@ _COLUMNS = {
     "published_cost_musd": Column("published", ".5g"),
     "diameter_hops": Column("diameter, hops"),
     "alltoall_percent_of_injection": Column("alltoall, % of injection", ".2f"),
+    "alltoall_interval": Column("95% interval"),
     "published_alltoall_percent": Column("published", ".2f"),
     "alltoall_relative_difference": Column("relative difference", "+.1%"),
     "alltoall_bound_percent": Column("upper bound, %", ".2f"),
@@ -347,14 +394,30 @@ _RUN_COLUMNS = {
     "packet_hops": Column("packet-hops", ",d"),
     "simulated_time_s": Column("simulated, ms", "ms"),
     "wall_s": Column("wall, s", ".1f"),
+    "speed": Column("million packet-hops/s", ".1f"),
     "peak_memory_bytes": Column("memory, MiB", "MiB"),
+    "allreduce_wall_s": Column("allreduce: wall, s", ".1f"),
+    "allreduce_speed": Column("million packet-hops/s", ".1f"),
+    "allreduce_peak_memory_bytes": Column("memory, MiB", "MiB"),
     "note": Column("note", left=True),
 }
+_SAMPLE_NOTE = (
+    "Where the note says so, the alltoall ran on random samples of its shifts; the interval covers the "
+    "choice of shifts, not what a sample leaves out: queues that only the whole alltoall fills "
+    "(docs/large.md)."
+)
 
 
 def tables(study: Study, frame: pd.DataFrame) -> list[Table]:
     """Readable tables of ``build``: bandwidth, savings, what ran."""
-    named = frame.assign(topology=frame["topology"].map(networks.label))
+    named = frame.assign(
+        topology=frame["topology"].map(networks.label),
+        alltoall_interval=_intervals(frame),
+        speed=frame["packet_hops"] / frame["wall_s"] / 1e6,
+        allreduce_speed=frame["allreduce_packet_hops"] / frame["allreduce_wall_s"] / 1e6,
+    )
+    sampled = frame["alltoall_samples"].notna().any()
+    columns = {name: _COLUMNS[name] for name in _COLUMNS if sampled or name != "alltoall_interval"}
     sizes = sorted({int(size) for size in frame["message_bytes"].dropna()})
     size_text = ", ".join(size_label(size) for size in sizes) or "unknown"
     found = []
@@ -363,7 +426,7 @@ def tables(study: Study, frame: pd.DataFrame) -> list[Table]:
         found.append(
             table(
                 f"Cost and bandwidth{where} (alltoall with {size_text} messages)",
-                _COLUMNS,
+                columns,
                 part,
                 [
                     "Cost is the bill of materials of the as-costed network in both variants: the "
@@ -372,6 +435,7 @@ def tables(study: Study, frame: pd.DataFrame) -> list[Table]:
                     "Dragonfly's printed one counts switch to switch.",
                     "Published bandwidths were simulated on the as-simulated networks; alltoall at 1 MiB.",
                     "Upper bounds hold for any routing (cuts, injection, what all links together carry).",
+                    *([_SAMPLE_NOTE] if sampled else []),
                 ],
             )
         )
@@ -383,5 +447,19 @@ def tables(study: Study, frame: pd.DataFrame) -> list[Table]:
                 ["Published savings are computed from the published costs and percentages."],
             )
         )
-        found.append(table(f"What ran{where} (packets to memory: alltoall)", _RUN_COLUMNS, part))
+        found.append(table(f"What ran{where}", _RUN_COLUMNS, part))
     return found
+
+
+def _intervals(frame: pd.DataFrame) -> list[str]:
+    """Intervals of sampled alltoalls as text, empty for others."""
+
+    def text(low: float, high: float) -> str:
+        if pd.isna(low):
+            return ""
+        return f"{low:.2f} to {high:.2f}" if not pd.isna(high) else f"from {low:.2f}"
+
+    return [
+        text(*ends)
+        for ends in zip(frame["alltoall_low_percent"], frame["alltoall_high_percent"], strict=True)
+    ]

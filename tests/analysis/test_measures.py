@@ -38,6 +38,49 @@ def test_alltoall_sample_counts_what_it_moved() -> None:
     assert got.note == "alltoall on a sample of 2 of 4 shifts"
 
 
+def a_sample(seed: int, shifts: int, time_us: float) -> dict[str, Any]:
+    return a_run(seed=seed, shifts=shifts, simulated_time_ps=round(time_us * 1e6))
+
+
+def test_sampled_alltoall_by_hand() -> None:
+    # Shifts of 90, 100 and 110 ns behind 1 us that does not grow: 1000 B in 100 ns are 80 Gb/s, 5% of 1600.
+    runs = [a_sample(seed, n, 1 + n * ns / 1000) for seed, ns in enumerate((90, 100, 110)) for n in (1, 3)]
+    got = measures.sampled_alltoall(runs)
+    assert got is not None
+    assert got.percent == pytest.approx(5.0)
+    # Student's t of 2 degrees of freedom is 4.3027; the standard error is 10 / sqrt(3) ns.
+    half = 4.3027 * 10 / 3**0.5
+    assert got.low_percent == pytest.approx(500 / (100 + half), rel=1e-4)
+    assert got.high_percent == pytest.approx(500 / (100 - half), rel=1e-4)
+    assert got.samples == 3
+    assert got.note == "alltoall on 3 random samples of 1 and 3 of 4 shifts"
+
+
+def test_a_sample_of_one_length_is_time_over_shifts() -> None:
+    got = measures.sampled_alltoall([a_sample(0, 2, 0.2), a_sample(1, 2, 0.2)])
+    assert got is not None
+    assert (got.percent, got.low_percent, got.high_percent) == pytest.approx((5.0, 5.0, 5.0))
+
+
+def test_one_sample_has_no_interval_and_few_uneven_ones_no_upper_end() -> None:
+    one = measures.sampled_alltoall([a_sample(0, 2, 0.2)])
+    assert one is not None
+    assert (one.low_percent, one.high_percent) == (None, None)
+    assert one.note == "alltoall on 1 random sample of 2 of 4 shifts"
+    two = measures.sampled_alltoall([a_sample(0, 2, 0.1), a_sample(1, 2, 0.3)])
+    assert two is not None
+    assert two.low_percent is not None
+    assert two.high_percent is None
+
+
+def test_samples_count_only_together() -> None:
+    whole = a_sample(0, 2, 0.2)
+    assert measures.sampled_alltoall([]) is None
+    assert measures.sampled_alltoall([whole, a_sample(1, 2, 0.2) | {"status": "deadlock"}]) is None
+    # A longer sample that took less time says nothing of a further shift.
+    assert measures.sampled_alltoall([whole, a_sample(0, 3, 0.1)]) is None
+
+
 def test_full_alltoall_has_no_note() -> None:
     got = measures.alltoall(a_run(bytes_delivered=20_000))
     assert got is not None

@@ -211,6 +211,71 @@ def test_the_best_of_several_allreduces_stands_in_the_table(make_results: MakeRe
     assert frame["allreduce_algorithm"][0] == "two-rings"
 
 
+def sampled(results: Results, seed: int, shifts: int, time_ps: int | None) -> None:
+    """A run of the large Hx2Mesh on a sample of the shifts."""
+    motif = {"name": "alltoall", "message_bytes": 1 << 20, "sample": shifts, "sampling": "stratified"}
+    labels = {"seed": seed}
+    results.run(
+        "hx2mesh",
+        role="alltoall",
+        motif=motif,
+        cluster="large",
+        accelerators=16384,
+        time_ps=time_ps,
+        labels=labels,
+    )
+
+
+def test_samples_of_an_alltoall_make_one_row_with_an_interval(make_results: MakeResults) -> None:
+    results = make_results("t", "table2")
+    for seed, us in enumerate((20, 21, 22)):  # of a shift of 1 MiB; 5.243 us are injection
+        for shifts in (8, 16):
+            sampled(results, seed, shifts, 10**7 + shifts * us * 10**6)
+    path = results.finish()
+    frame = table2.build(analysis.collect(path))
+    row = frame.iloc[0]
+    assert len(frame) == 1
+    assert row["alltoall_percent_of_injection"] == pytest.approx(100 * 2**23 / (21e-6 * 1600e9))
+    half = 4.3027 / 3**0.5
+    assert row["alltoall_low_percent"] == pytest.approx(100 * 2**23 / ((21 + half) * 1.6e6), rel=1e-4)
+    assert row["alltoall_high_percent"] == pytest.approx(100 * 2**23 / ((21 - half) * 1.6e6), rel=1e-4)
+    assert row["alltoall_samples"] == 3
+    assert (row["packets"], row["wall_s"], row["peak_memory_bytes"]) == (6000, 6 * 1.25, 1 << 20)
+    assert "3 random samples of 8 and 16 of 16383 shifts" in row["note"]
+    assert row["published_alltoall_percent"] == 25.0
+    analysis.report(path)
+    text = (path / "table2.md").read_text()
+    assert "| 24.97 | 22.33 to 28.32 | 25.00† |" in text
+    assert "docs/large.md" in text
+
+
+def test_a_sample_that_failed_leaves_the_row_without_a_value(make_results: MakeResults) -> None:
+    results = make_results("t", "table2")
+    sampled(results, 0, 8, 10**9)
+    sampled(results, 1, 8, None)
+    row = table2.build(analysis.collect(results.finish())).iloc[0]
+    assert row["status"] == "alltoall missing; allreduce missing"
+    assert pd.isna(row["alltoall_percent_of_injection"])
+    assert pd.isna(row["packets"])
+
+
+def test_several_allreduces_of_a_network_are_shown_beside_published_ones(make_results: MakeResults) -> None:
+    results = make_results("t", "table2")
+    for size in (1 << 20, 16 << 20):
+        results.allreduce("hyperx", "torus-2d", size, cluster="large", accelerators=16384, time_ps=421949000)
+    path = results.finish()
+    analysis.report(path)
+    rows = read_csv(path / "allreduce.csv")
+    assert [row["bytes"] for row in rows] == [str(1 << 20), str(16 << 20)]
+    assert float(rows[1]["relative_difference"]) == pytest.approx(0, abs=1e-5)
+    compared = analysis.check(path).set_index(["metric", "bytes"])["within"]
+    assert list(compared["allreduce_percent_of_peak"]) == [False, True]
+    single = make_results("single", "table2")
+    single.allreduce("hyperx", "torus-2d", 1 << 20, cluster="large")
+    analysis.report(single.finish())
+    assert not (single.path / "allreduce.csv").exists()
+
+
 def test_networks_of_ones_own_have_no_price(make_results: MakeResults) -> None:
     results = make_results("t", "table2")
     results.alltoall("hx8mesh", cluster="", accelerators=64)
