@@ -1,6 +1,7 @@
 # Everything a newcomer needs; each target sets up its own virtual environment first.
 #   make table2   Table 2 of the paper, small cluster, full size
 #   make quick    the same table with 64 KiB messages
+#   make table2-large  Table 2, large cluster: 16,384 accelerators, alltoall on samples (docs/large.md)
 #   make dnn      runtimes and cost savings of five deep-learning workloads
 #   make test     the test suite; what needs SST is skipped where there is none
 #   make validate SST and the packet engine side by side (needs SST)
@@ -17,13 +18,14 @@ SOURCES := pyproject.toml CMakeLists.txt $(wildcard topologies/include/hxmesh/*.
 # The commands run with the environment's own programs first, as after `source .venv/bin/activate`.
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: help setup table2 quick alltoall allreduce permutation dnn figures allocation validate slurm container test slow faults sanitize instructions fuzz lint types lock bench clean
+.PHONY: help setup table2 table2-large quick alltoall allreduce permutation dnn figures allocation validate slurm container test slow faults sanitize instructions fuzz lint types lock bench growth clean
 
 help:
 	@sed -n 's/^#   //p' Makefile; \
 	echo 'make alltoall, allreduce, permutation   the sweeps of Figures 6, 7 and 8'; \
 	echo 'make allocation   how much of a shared machine can be used, and what neighbours cost'; \
 	echo 'make bench    speed and memory of the engine'; \
+	echo 'make growth   how time and memory grow with the accelerators'; \
 	echo 'make faults   what goes wrong on purpose, and what a restart makes of it (as root, with Slurm)'; \
 	echo 'make lint types slow sanitize instructions fuzz lock clean'
 
@@ -53,6 +55,10 @@ STUDY = snakemake --cores $(CORES) --configfile
 table2: $(READY)
 	@$(STUDY) workflow/config/table2_small.yaml
 	@hxmesh report results/table2_small --show
+
+table2-large: $(READY)
+	@$(STUDY) workflow/config/table2_large.yaml
+	@hxmesh report results/table2_large --show
 
 quick: $(READY)
 	@$(STUDY) workflow/config/table2_quick.yaml
@@ -139,6 +145,10 @@ lock: $(READY_DEV)
 
 bench: $(READY)
 	python benchmarks/engine_speed.py
+
+# Time and memory from 256 to 65,536 accelerators, with exponents: results/growth/.
+growth: $(READY)
+	python -m benchmarks.growth
 
 clean:
 	rm -rf build $(VENV)

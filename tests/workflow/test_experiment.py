@@ -298,6 +298,26 @@ def test_table2_small_is_the_full_one() -> None:
     assert {row["bytes"] for row in rows if row["role"] == "allreduce"} == {2**31}
 
 
+def test_table2_large_samples_every_network_at_two_lengths_and_several_seeds() -> None:
+    plan = load_plan(find_config("table2_large"))
+    for topology in catalog.TABLE2_NAMES:
+        for variant in catalog.VARIANTS:
+            rows = [row for row in plan.rows if (row["topology"], row["variant"]) == (topology, variant)]
+            samples = set()
+            for row in rows:
+                assert row["cluster"] == "large"
+                if row["role"] == "alltoall":
+                    motif = plan.experiments[row["run_id"]].motif
+                    assert motif["message_bytes"] == 2**20
+                    assert motif["seed"] == row["seed"]
+                    samples.add((motif["seed"], motif["sample"]))
+            seeds, lengths = ({pair[i] for pair in samples} for i in (0, 1))
+            assert len(seeds) >= 4
+            assert len(lengths) == 2
+            assert len(samples) == len(seeds) * len(lengths)
+            assert any(row["role"] == "allreduce" for row in rows)
+
+
 def test_sweeps_hold_every_published_size() -> None:
     alltoall = load_study(find_config("alltoall_small")).experiments[0].motif.choices()
     assert [v["message_bytes"] for _, v in alltoall] == [16, 64, 256, 1024, 4096, 65536, 2**20]
