@@ -18,12 +18,13 @@ SOURCES := pyproject.toml CMakeLists.txt $(wildcard topologies/include/hxmesh/*.
 # The commands run with the environment's own programs first, as after `source .venv/bin/activate`.
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: help setup table2 table2-large quick alltoall allreduce permutation dnn figures allocation validate slurm container test slow faults sanitize instructions fuzz lint types lock bench growth clean
+.PHONY: help setup table2 table2-large quick alltoall allreduce permutation dnn congestion figures allocation validate slurm container test slow faults sanitize instructions fuzz lint types lock bench growth clean
 
 help:
 	@sed -n 's/^#   //p' Makefile; \
 	echo 'make alltoall, allreduce, permutation   the sweeps of Figures 6, 7 and 8'; \
 	echo 'make allocation   how much of a shared machine can be used, and what neighbours cost'; \
+	echo 'make congestion   alltoalls behind full buffers (docs/congestion.md)'; \
 	echo 'make bench    speed and memory of the engine'; \
 	echo 'make growth   how time and memory grow with the accelerators'; \
 	echo 'make faults   what goes wrong on purpose, and what a restart makes of it (as root, with Slurm)'; \
@@ -76,6 +77,11 @@ permutation: $(READY)
 dnn: $(READY)
 	@$(STUDY) workflow/config/dnn.yaml
 	@hxmesh report results/dnn --show
+
+# Why the alltoall of torus and Hx4Mesh gets worse behind full buffers: docs/congestion.md.
+congestion: $(READY)
+	@$(STUDY) workflow/config/congestion.yaml
+	@python -m analysis.congestion results/congestion
 
 figures: alltoall allreduce permutation
 
