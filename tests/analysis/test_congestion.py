@@ -86,12 +86,12 @@ def test_the_report_of_unfinished_results(
 
 def test_an_unknown_role_is_refused(make_results: MakeResults, capsys: pytest.CaptureFixture[str]) -> None:
     results = make_results("congestion", "generic")
-    _torus_run(results, "bufers")
+    _torus_run(results, "queues")
     directory = results.finish()
-    with pytest.raises(ConfigError, match="role of run run000 is 'bufers' but must be one of buffers, order"):
+    with pytest.raises(ConfigError, match="role of run run000 is 'queues' but must be one of buffers, order"):
         congestion.build(directory)
     assert congestion.main([str(directory)]) == 2
-    assert "bufers" in capsys.readouterr().err
+    assert "queues" in capsys.readouterr().err
     assert not (directory / "congestion_runs.csv").exists()
 
 
