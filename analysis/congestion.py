@@ -259,9 +259,7 @@ def _draw_one_shift(axes: Axes, ends: pd.DataFrame) -> None:
         if place == 0:
             columns, shift = int(first["columns"]), int(first["shift"])
             axes.axhline(shift * alone_s * 1e3, color="#333333", linewidth=1, linestyle=":")
-            axes.text(
-                columns - 1, shift * alone_s * 1e3, "all links busy", ha="right", va="bottom", fontsize=8
-            )
+            axes.text(0, shift * alone_s * 0.97e3, "all links busy", va="top", fontsize=8)
             axes.axhline(columns * alone_s * 1e3, color="#333333", linewidth=1, linestyle=":")
             axes.text(
                 columns - 1,
