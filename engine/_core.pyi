@@ -4,6 +4,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+class Checks:
+    """What a validated run looks at (engine/src/checks.hpp); each raises RuntimeError with what it found."""
+
+    def __init__(self, ranks: int) -> None: ...
+    @staticmethod
+    def time(before: int, now: int) -> None: ...
+    @staticmethod
+    def spent(credits: int) -> None: ...
+    @staticmethod
+    def returned(credits: int, capacity: int) -> None: ...
+    def begins(
+        self, *, slot: int, src_rank: int, dst_endpoint: int, bytes: int, packets: int, flits: int
+    ) -> None: ...
+    def delivers(self, *, slot: int, endpoint: int, flits: int) -> None: ...
+    def ends(self, *, slot: int, dst_rank: int) -> None: ...
+    def finished(self, *, sent_bytes: NDArray[np.int64], received_bytes: NDArray[np.int64]) -> None: ...
+
 class Engine:
     """One run, prepared (engine/src/module.cpp); `engine.run` fills it."""
 
@@ -68,7 +85,7 @@ class Engine:
         dep: NDArray[np.int64],
         match: NDArray[np.int64],
     ) -> None: ...
-    def prepare(self, *, placement: NDArray[np.uint32], repetitions: str) -> None:
+    def prepare(self, *, placement: NDArray[np.uint32], repetitions: str, validate: bool) -> None:
         """Raises ValueError for parameters that the network cannot run with."""
     def run(self, tick: Callable[[int, int, int, int], bool]) -> dict[str, Any]:
         """Runs what was prepared, once."""

@@ -37,6 +37,7 @@ def run(
     links: bool = False,
     memory_limit_bytes: int | None = None,
     repetitions: Repetitions = "skip",
+    validate: bool = False,
 ) -> RunResult:
     """Simulate `schedule` on one plane of `topology`.
 
@@ -53,9 +54,15 @@ def run(
     events of the same time come in the order of ports; "ignore" lets them come as they were scheduled, as
     for all other schedules and routings.
 
+    With `validate`, the run looks at itself as it goes (engine/src/checks.hpp): each packet is delivered once
+    and at its destination, no credit is spent that is not there and all come back, the bytes of every message
+    and rank are those of the schedule, time does not run backwards. Every step is simulated then.
+
     Raises ConfigError for a schedule that fails its own check, does not fit the network, or parameters that
-    the network cannot run with.
+    the network cannot run with; RuntimeError where the engine is found to be wrong.
     """
+    if validate and repetitions == "skip":
+        repetitions = "simulate"
     if repetitions not in get_args(Repetitions):
         raise ConfigError(f"repetitions is {repetitions!r} but must be one of {get_args(Repetitions)}.")
     params = params or NetworkParams()
@@ -65,7 +72,7 @@ def run(
     engine = _engine(topology, params, seed)
     _set_workload(engine, schedule)
     try:
-        engine.prepare(placement=places, repetitions=repetitions)
+        engine.prepare(placement=places, repetitions=repetitions, validate=validate)
     except ValueError as error:
         raise ConfigError(f"{topology.name} cannot be simulated: {error}.") from None
     total = count_packets(schedule, params)
@@ -84,6 +91,8 @@ def run(
     # Computation before the first steps of streams moves everything by as much; the engine leaves it out.
     started_ps = schedule.start_ps if isinstance(schedule, StreamSchedule) else 0
     ends = out["rank_end_ps"]
+    if validate and out["status"] == "complete":
+        _check_bytes(schedule, out)
     wall_s = time.perf_counter() - started
     status: Status = "memory-limit" if exceeded else out["status"]
     message = (
@@ -114,6 +123,18 @@ def run(
         ),
         links=_link_table(topology, params, out) if links else None,
     )
+
+
+def _check_bytes(schedule: Schedule, out: dict[str, Any]) -> None:
+    """Raise RuntimeError unless every rank sent and received the bytes that the schedule says."""
+    for what, expected in (("sent", schedule.sent_bytes()), ("received", schedule.received_bytes())):
+        wrong = np.flatnonzero(out[f"rank_bytes_{what}"] != expected)
+        if wrong.size:
+            rank = int(wrong[0])
+            raise RuntimeError(
+                f"the engine is wrong: rank {rank} {what} {out[f'rank_bytes_{what}'][rank]} bytes, "
+                f"but its schedule has {expected[rank]}."
+            )
 
 
 def count_packets(schedule: Schedule, params: NetworkParams) -> int:

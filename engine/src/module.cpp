@@ -58,15 +58,15 @@ class Engine {
     }
 
     /// Throws std::invalid_argument for parameters the network cannot run with.
-    void prepare(const Array<std::uint32_t> &placement, const std::string &repetitions) {
+    void prepare(const Array<std::uint32_t> &placement, const std::string &repetitions, bool validate) {
         if (!workload_) throw std::invalid_argument("no workload was set");
         const Repetitions how = repetitions == "skip"       ? Repetitions::kSkip
                                 : repetitions == "simulate" ? Repetitions::kSimulate
                                                             : Repetitions::kIgnore;
         simulator_ = std::visit(
             [&](auto routing) -> std::unique_ptr<AnySimulator> {
-                return std::make_unique<Simulator<decltype(routing)>>(std::move(routing), wiring_, parameters_,
-                                                                      std::move(workload_), copy(placement), how);
+                return std::make_unique<Simulator<decltype(routing)>>(
+                    std::move(routing), wiring_, parameters_, std::move(workload_), copy(placement), how, validate);
             },
             hxmesh::make_routing(spec_));
     }
@@ -128,6 +128,25 @@ class Engine {
 } // namespace
 
 NB_MODULE(_core, m) {
+    nb::class_<Checks>(m, "Checks")
+        .def(nb::init<std::uint32_t>(), "ranks"_a)
+        .def_static("time", &Checks::time, "before"_a, "now"_a)
+        .def_static("spent", &Checks::spent, "credits"_a)
+        .def_static("returned", &Checks::returned, "credits"_a, "capacity"_a)
+        .def("begins", &Checks::begins, nb::kw_only(), "slot"_a, "src_rank"_a, "dst_endpoint"_a, "bytes"_a, "packets"_a,
+             "flits"_a)
+        .def("delivers", &Checks::delivers, nb::kw_only(), "slot"_a, "endpoint"_a, "flits"_a)
+        .def("ends", &Checks::ends, nb::kw_only(), "slot"_a, "dst_rank"_a)
+        .def(
+            "finished",
+            [](const Checks &self, const Array<std::int64_t> &sent, const Array<std::int64_t> &received) {
+                if (sent.shape(0) != received.shape(0)) throw std::invalid_argument("one of each for every rank");
+                std::vector<RankRecord> records;
+                for (std::size_t r = 0; r < sent.shape(0); ++r)
+                    records.push_back({sent.data()[r], received.data()[r]});
+                self.finished(records);
+            },
+            nb::kw_only(), "sent_bytes"_a, "received_bytes"_a);
     nb::class_<Engine>(m, "Engine")
         .def(
             "__init__",
@@ -171,6 +190,6 @@ NB_MODULE(_core, m) {
              "lockstep"_a)
         .def("set_graph", &Engine::set_graph, nb::kw_only(), "ranks"_a, "op_offset"_a, "kind"_a, "peer"_a, "value"_a,
              "dep_offset"_a, "dep"_a, "match"_a)
-        .def("prepare", &Engine::prepare, nb::kw_only(), "placement"_a, "repetitions"_a)
+        .def("prepare", &Engine::prepare, nb::kw_only(), "placement"_a, "repetitions"_a, "validate"_a)
         .def("run", &Engine::run, "tick"_a);
 }

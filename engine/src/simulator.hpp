@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "calendar.hpp"
+#include "checks.hpp"
 #include "hxmesh/route.hpp"
 #include "network.hpp"
 #include "packets.hpp"
@@ -56,7 +57,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
   public:
     /// Throws std::invalid_argument for parameters the model cannot run with.
     Simulator(Routing routing, const Wiring &wiring, const Parameters &parameters, std::unique_ptr<Workload> workload,
-              std::vector<std::uint32_t> placement, Repetitions repetitions)
+              std::vector<std::uint32_t> placement, Repetitions repetitions, bool validate)
         : routing_(std::move(routing)),
           p_(parameters),
           workload_(std::move(workload)),
@@ -79,15 +80,21 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
             if ((wiring.port_offset[r + 1] - wiring.port_offset[r]) * kQueues >= 0xffff)
                 throw std::invalid_argument("a router has at most " + std::to_string(0xfffe / kQueues) + " ports");
         build(wiring);
+        if (validate) checks_ = std::make_unique<Checks>(static_cast<std::uint32_t>(endpoint_of_.size()));
     }
 
     Outcome run(const std::function<bool(const Progress &)> &tick) override {
         workload_->start(*this);
         bool go_on = true;
         std::uint64_t next_tick = kTickEvents;
+        TimePs before = 0;
         while (const Event *next = calendar_.pop(now_)) {
             const Event &event = *next;
             ++events_;
+            if (checks_) [[unlikely]] {
+                Checks::time(before, now_);
+                before = now_;
+            }
             prefetch();
             switch (event.kind()) {
             case EventKind::kPortFree:
@@ -585,6 +592,8 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     HXMESH_INLINE TimePs launch(std::uint32_t out_port, OutputPort &port, std::uint32_t vc, Packet packet) {
         const Link &l = links_[port.link];
         port.credits[vc] -= flits(packet);
+        if (checks_) [[unlikely]]
+            check_sent(port, vc, packet);
         if (port.credits[vc] < 2 * l.safe_credits) [[unlikely]]
             collect(port, vc);
         port.last_vc = static_cast<std::uint8_t>(vc);
@@ -606,6 +615,12 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
             calendar_.push(now_ + l.latency + p_.costs.nic_recv_ps, EventKind::kDeliver, 0, 0, packet.message, 0);
         }
         return l.serialisation_ps[static_cast<std::size_t>(flits(packet))];
+    }
+
+    void check_sent(const OutputPort &port, std::uint32_t vc, Packet packet) {
+        Checks::spent(port.credits[vc]);
+        if (port.peer >= num_ports_)
+            checks_->delivers(packet.message, port.peer - num_ports_, static_cast<std::uint64_t>(flits(packet)));
     }
 
     /// Puts the next packet of a router's output port on its link: round robin over channels with credits.
@@ -702,6 +717,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         InputPort &in = inputs_[port.peer];
         if (in.prompt[vc]) return;
         port.credits[vc] += in.owed[vc];
+        if (checks_) Checks::returned(port.credits[vc], input_flits_);
         in.owed[vc] = 0;
         in.prompt[vc] = port.credits[vc] < 2 * links_[port.link].safe_credits;
     }
@@ -710,6 +726,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         OutputPort &port = ports_[event.target];
         const std::uint32_t vc = event.vc();
         port.credits[vc] += static_cast<std::int32_t>(event.message);
+        if (checks_) Checks::returned(port.credits[vc], input_flits_);
         const std::int32_t plenty = 4 * links_[port.link].safe_credits;
         if (port.credits[vc] >= plenty && input_flits_ >= plenty) inputs_[port.peer].prompt[vc] = false;
         if (!is_idle(port)) return;
@@ -804,6 +821,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     /// The last packet of a message has reached its destination.
     void deliver(std::uint32_t message) {
         const Message &m = messages_[message];
+        if (checks_) checks_->ends(message, dst_rank(m));
         bytes_delivered_ += m.bytes;
         const MessageInfo info{src_rank(m), dst_rank(m), m.bytes, m.tag_a, m.tag_b};
         close(message);
@@ -846,6 +864,9 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         const auto count = static_cast<std::uint32_t>(packets);
         messages_[id] = {endpoint_of_[src], endpoint_of_[dst], count, count, last, 2, kNone, 0, bytes, tag_a, tag_b};
         ++messages_sent_;
+        if (checks_)
+            checks_->begins(id, src, endpoint_of_[dst], bytes, count,
+                            (std::uint64_t{count} - 1) * static_cast<std::uint64_t>(max_flits_) + last);
         if (at > now_)
             timer(at - now_, kNone, id);
         else
@@ -1111,6 +1132,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
             return out;
         }
         check_conserved();
+        if (checks_) checks_->finished(workload_->records);
         return out;
     }
 
@@ -1193,6 +1215,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     std::uint32_t free_message_ = kNone;
     std::vector<Nic> nics_;
     std::vector<std::uint32_t> machines_; // [endpoints * send_machines] messages being sent
+    std::unique_ptr<Checks> checks_;      // none unless a run is to be validated
     Repetitions repetitions_;
     bool looking_ = false; // an event for it will come
     Repetition repetition_;

@@ -41,7 +41,9 @@ class Case:
     placement: Int64
 
     def run(self) -> RunResult:
-        return engine.run(self.topology, self.schedule, self.params, placement=self.placement, links=True)
+        return engine.run(
+            self.topology, self.schedule, self.params, placement=self.placement, links=True, validate=True
+        )
 
     def messages(self) -> tuple[Int64, Int64, Int64]:
         """Source rank, destination rank and bytes of each message."""
