@@ -21,6 +21,7 @@
 #include "network.hpp"
 #include "packets.hpp"
 #include "repetition.hpp"
+#include "state_writer.hpp"
 #include "workload.hpp"
 
 namespace hxmesh::engine {
@@ -132,7 +133,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
             }
             if (events_ == next_tick) {
                 next_tick += kTickEvents;
-                go_on = tick({delivered_, count_hops(), now_ + skipped_ps_, bytes()});
+                go_on = tick({delivered_, count_hops(), now_ + workload_->skipped_ps(), bytes()});
                 if (!go_on) break;
             }
         }
@@ -140,6 +141,8 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     }
 
   private:
+    friend class StateWriter<Simulator>;
+
     static constexpr std::uint32_t kVcs = Routing::kVcs;
     // Queues are numbered port * kQueues + channel: a power of two, as they are taken apart again in every hop.
     static constexpr std::uint32_t kQueues = std::bit_ceil(kVcs);
@@ -919,7 +922,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
 
     void look_for_repetition() {
         looking_ = false;
-        take_snapshot(repetition_.begin(events_));
+        StateWriter writer(*this, repetition_.begin(events_));
         if (!repetition_.found()) return;
         const Snapshot &before = repetition_.reference();
         const TimePs period_ps = now_ - before.time;
@@ -933,10 +936,9 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
             counter += static_cast<std::remove_reference_t<decltype(counter)>>(more * times);
         });
         repeated_hops_ += count_hops() - hops;
-        for (const std::uint32_t id : named_)
+        for (const std::uint32_t id : writer.messages())
             messages_[id].tag_b += steps * times;
         workload_->skip(steps * times, period_ps * times);
-        skipped_ps_ += period_ps * times;
         repetition_.forget();
     }
 
@@ -950,128 +952,6 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         visit(messages_sent_);
         visit(bytes_delivered_);
         workload_->visit_counters([&](std::int64_t &counter) { visit(counter); });
-    }
-
-    void take_snapshot(Snapshot &shot) {
-        shot.time = now_;
-        shot.steps = workload_->landmark_steps();
-        StateWords &out = shot.state;
-        name_of_.assign(messages_.size(), kNone);
-        named_.clear();
-        for (OutputPort &port : ports_)
-            write(port, out);
-        for (const InputPort &port : inputs_)
-            write(port, out);
-        if (fresh_at_ == now_)
-            for (const std::uint32_t queue : lengthened_)
-                out.put(queue, static_cast<std::uint32_t>(lengths_[queue].fresh_flits));
-        out.put(kNone, kNone);
-        for (std::uint32_t e = 0; e < num_endpoints_; ++e)
-            write(nics_[e], &machines_[std::size_t{e} * static_cast<std::size_t>(p_.send_machines)], out);
-        write_events(out);
-        for (const std::uint32_t id : named_) {
-            const Message &m = messages_[id];
-            out.put(m.src_endpoint, m.dst_endpoint);
-            out.put(m.to_inject, m.to_deliver);
-            out.put(std::uint32_t{m.last_flits} << 16 | m.open_ends, m.turn_left);
-            out.put(m.tag_a, m.tag_b - shot.steps);
-            out.put(static_cast<std::uint64_t>(m.bytes));
-        }
-        out.put(random_.state());
-        workload_->write_state(now_, out);
-        visit_counters([&](auto &counter) { shot.counters.push_back(static_cast<std::int64_t>(counter)); });
-    }
-
-    /// Slots of messages are used again in any order: a message is known by when it first comes up.
-    [[nodiscard]] std::uint32_t name(std::uint32_t message) {
-        if (name_of_[message] == kNone) {
-            name_of_[message] = static_cast<std::uint32_t>(named_.size());
-            named_.push_back(message);
-        }
-        return name_of_[message];
-    }
-
-    void write(const PacketQueue &queue, StateWords &out) {
-        queue.for_each(pool_, [&](Packet packet) { out.put(name(packet.message), packet.header); });
-        out.put(kNone, kNone);
-    }
-
-    void write(OutputPort &port, StateWords &out) {
-        out.put_time(port.busy_until, now_);
-        out.put_time(port.crossbar_free, now_);
-        out.put(std::uint32_t{port.free_pending} | port.crossbar_pending << 1 | port.often_waited_for << 2,
-                std::uint32_t{port.last_vc} << 8 | port.crossed_vc);
-        for (std::uint32_t v = 0; v < kVcs; ++v) {
-            // When a sender takes what it is owed makes no difference (return_credit).
-            if (port.peer < num_ports_ && !inputs_[port.peer].prompt[v]) {
-                port.credits[v] += inputs_[port.peer].owed[v];
-                inputs_[port.peer].owed[v] = 0;
-            }
-            out.put(static_cast<std::uint32_t>(port.peer < num_ports_ ? port.credits[v] : 0),
-                    std::uint32_t{port.first_waiter[v]} << 16 |
-                        (port.first_waiter[v] == kNobody ? kNobody : port.last_waiter[v]));
-            write(port.queue[v], out);
-        }
-    }
-
-    void write(const InputPort &port, StateWords &out) {
-        out.put_time(port.crossbar_free, now_);
-        for (std::uint32_t v = 0; v < kVcs; ++v) {
-            const InputState state = port.state[v];
-            out.put(static_cast<std::uint32_t>(state) << 1 | std::uint32_t{port.prompt[v]},
-                    (state == InputState::kFlowing ? 0u : std::uint32_t{port.output[v]} << 16) |
-                        (state == InputState::kWaitsForOutput ? port.next_waiter[v] : 0u));
-            write(port.queue[v], out);
-        }
-    }
-
-    void write(const Nic &nic, const std::uint32_t *machines, StateWords &out) {
-        out.put(nic.active, nic.turn);
-        for (std::uint32_t i = 0; i < nic.active; ++i)
-            out.put(name(machines[i]), 0);
-        for (std::uint32_t id = nic.first_pending; id != kNone; id = messages_[id].next)
-            out.put(name(id), 0);
-        out.put(kNone, kNone);
-        out.put(static_cast<std::uint64_t>(nic.order.backlog_bytes));
-        out.put(static_cast<std::uint64_t>(nic.asked_bytes));
-    }
-
-    /// Events to come. What ranks do at the same time is theirs alone: their order counts for each of them, and not
-    /// from one to another.
-    void write_events(StateWords &out) {
-        struct OfRank {
-            TimePs time;
-            Event event;
-            std::uint32_t rank;
-        };
-        std::vector<OfRank> of_ranks;
-        calendar_.for_each([&](TimePs time, const Event &event) {
-            if (event.kind() == EventKind::kDeliver)
-                of_ranks.push_back({time, event, dst_rank(messages_[event.message])});
-            else if (event.kind() != EventKind::kTimer)
-                write(time, event, out);
-            else if (event.target == kNone)
-                of_ranks.push_back({time, event, src_rank(messages_[event.message])});
-            else
-                of_ranks.push_back({time, event, workload_->rank_of_timer(event.target)});
-        });
-        std::stable_sort(of_ranks.begin(), of_ranks.end(),
-                         [](const OfRank &a, const OfRank &b) { return a.rank < b.rank; });
-        for (const OfRank &r : of_ranks)
-            write(r.time, r.event, out);
-    }
-
-    void write(TimePs time, const Event &event, StateWords &out) {
-        const EventKind kind = event.kind();
-        std::uint32_t message = event.message;
-        if (kind == EventKind::kArrive || kind == EventKind::kDeliver ||
-            (kind == EventKind::kTimer && event.target == kNone))
-            message = name(message);
-        else if (kind == EventKind::kNicFree && message != 0)
-            message = name(message - 1) + 1;
-        out.put(static_cast<std::uint64_t>(time - now_));
-        out.put(static_cast<std::uint32_t>(kind) << 4 | event.vc(), event.target);
-        out.put(message, event.header);
     }
 
     // ---- the end -----------------------------------------------------------------------------------------------
@@ -1118,12 +998,12 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         }
         if (!went_on) {
             out.status = Status::kStopped;
-            out.simulated_time_ps = now_ + skipped_ps_;
+            out.simulated_time_ps = now_ + workload_->skipped_ps();
             return out;
         }
         if (unfinished != 0) {
             out.status = Status::kDeadlock;
-            out.simulated_time_ps = now_ + skipped_ps_;
+            out.simulated_time_ps = now_ + workload_->skipped_ps();
             const std::string cycle = waiting_cycle();
             out.message = std::to_string(unfinished) + " of " + std::to_string(workload_->records.size()) +
                           " ranks never finished: " + first + (unfinished > 3 ? "; ..." : "") +
@@ -1219,9 +1099,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     Repetitions repetitions_;
     bool looking_ = false; // an event for it will come
     Repetition repetition_;
-    TimePs skipped_ps_ = 0; // by which time is further than now_
     std::uint64_t repeated_hops_ = 0;
-    std::vector<std::uint32_t> name_of_, named_; // messages in the order in which the snapshot met them
 };
 
 } // namespace hxmesh::engine

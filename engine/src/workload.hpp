@@ -85,6 +85,8 @@ class Workload {
     }
     /// Goes `steps` on that take `ps`, in a time that stands still.
     virtual void skip(std::uint32_t /*steps*/, TimePs ps) { skipped_ps_ += ps; }
+    /// All that was skipped: by so much is time further than Services::now.
+    [[nodiscard]] TimePs skipped_ps() const { return skipped_ps_; }
 
   protected:
     void touch(std::uint32_t rank, TimePs now) {
