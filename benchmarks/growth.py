@@ -101,7 +101,7 @@ def exponents(rows: Sequence[Mapping[str, str | int | float | None]]) -> Row:
         found[name] = None
         if len({x for x, _ in points}) > 1:
             x, y = np.log(np.array(points)).T
-            found[name] = round(float(np.polyfit(x, y, 1)[0]), 2)
+            found[name] = round(float(np.polyfit(x, y, 1)[0]), 2) + 0.0  # no -0
     return found
 
 
