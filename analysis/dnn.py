@@ -133,6 +133,13 @@ CAUSES: tuple[Cause, ...] = (
         workloads=("gpt3",),
     ),
     Cause(
+        "on Hx4Mesh two rings share each edge link of a board column: 6.0 ms an allreduce here, 8.0 "
+        "published, where accelerators end at 46.3 to 50.0 ms; protocol, lockstep and the latencies of "
+        "routers make no difference, why is not known",
+        workloads=("gpt3",),
+        topologies=("hx4mesh",),
+    ),
+    Cause(
         "probably, not tried: the artifact's blocks of 6 MiB go by rendezvous, so receivers pull them and "
         "nothing keeps the order of the balanced shift; here every block is sent at once, and a line carries "
         "them at its rate",
