@@ -43,6 +43,8 @@ class MerlinTopology:
 def merlin_topology(topology: Topology) -> MerlinTopology:
     """The Merlin topology that is `topology`; raises ConfigError where there is none."""
     family = topology.routing.family
+    if isinstance(topology, HxMesh) and topology.failed_boards:
+        raise _refuse(topology, "the element hxmesh.topology has no failed boards; use engine: packet")
     if family not in _FAMILIES:
         raise ConfigError(
             f"{topology.name} is of the family {family!r} but SST can run {', '.join(sorted(_FAMILIES))}."

@@ -157,6 +157,7 @@ def test_table2_networks_can_be_described() -> None:
         (table2("fattree50", variant="as-costed"), "merlin.fattree"),
         (FatTree.clos(16, radix=8, leaf_down=4, leaf_up=4), "wired otherwise"),
         (Dragonfly.with_global_ports(2, 4, 2, 4), "cannot run on SST"),
+        (HxMesh(2, 2, 4, 4, failed_boards=[(1, 1)]), "the element hxmesh.topology has no failed boards"),
         (Dragonfly(2, 4, 3, 4, balanced=True), "balanced"),
         (Dragonfly(2, 4, 3, 2, algorithm="ugal"), "three groups of two routers"),
         (Dragonfly(2, 1, 3, 4, algorithm="ugal"), "three groups of two routers"),
