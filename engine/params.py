@@ -29,9 +29,9 @@ class NetworkParams(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    packet_bytes: int = Field(8192, gt=0, description="Largest payload of a packet.")
+    packet_bytes: int = Field(8192, gt=0, le=2**30, description="Largest payload of a packet.")
     flit_bytes: int = Field(
-        256, gt=0, description="Unit of link time and of buffer space; packets round up to it."
+        256, gt=0, le=2**30, description="Unit of link time and of buffer space; packets round up to it."
     )
     link_latency_ps: int = Field(
         40_000, ge=0, le=MAX_DELAY_PS, description="Time of flight of a link between routers."

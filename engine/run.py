@@ -42,8 +42,9 @@ def run(
     """Simulate `schedule` on one plane of `topology`.
 
     `placement[rank]` is the endpoint of each rank (default: rank r at endpoint r). `progress` is called every
-    million events; an exception that it raises, and KeyboardInterrupt, end the run and are passed on. `links`
-    asks for the table of link use. `seed` is that of a routing which draws (UGAL); others make no use of it.
+    million events (2^20, or 32 for each port if that is more); an exception that it raises, and
+    KeyboardInterrupt, end the run and are passed on. `links` asks for the table of link use. `seed` is that
+    of a routing which draws (UGAL); others make no use of it.
 
     A run that cannot go on returns with status "deadlock" and says who waits for whom; one whose own data
     grows beyond `memory_limit_bytes` returns with status "memory-limit".

@@ -8,6 +8,7 @@
 #include <limits>
 #include <memory>
 #include <queue>
+#include <stdexcept>
 #include <vector>
 
 #if defined(__GNUC__)
@@ -220,6 +221,7 @@ class Calendar {
     /// The open window's own events, and those beyond the slots.
     void push_elsewhere(std::uint64_t window, const Event &event) {
         if (window != window_) {
+            if (window < window_) throw std::overflow_error("simulated time goes beyond 2^63 ps");
             far_.push({window, sequence_++, 0, event});
             return;
         }

@@ -87,7 +87,9 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     Outcome run(const std::function<bool(const Progress &)> &tick) override {
         workload_->start(*this);
         bool go_on = true;
-        std::uint64_t next_tick = kTickEvents;
+        // Counting hops takes a walk over all ports.
+        const std::uint64_t between_ticks = std::max<std::uint64_t>(kTickEvents, 32 * ports_.size());
+        std::uint64_t next_tick = between_ticks;
         TimePs before = 0;
         while (const Event *next = calendar_.pop(now_)) {
             const Event &event = *next;
@@ -132,7 +134,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
                 break;
             }
             if (events_ == next_tick) {
-                next_tick += kTickEvents;
+                next_tick += between_ticks;
                 go_on = tick({delivered_, count_hops(), now_ + workload_->skipped_ps(), bytes()});
                 if (!go_on) break;
             }
@@ -326,7 +328,10 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
 
     [[nodiscard]] TimePs transfer_ps(std::int32_t n, std::int64_t bps) const {
         // Rounded to the nearest picosecond per packet, so that no drift builds up flit by flit.
-        return static_cast<TimePs>((static_cast<__int128>(n) * p_.flit_bytes * 8 * 1'000'000'000'000 + bps / 2) / bps);
+        const __int128 ps = (static_cast<__int128>(n) * p_.flit_bytes * 8 * 1'000'000'000'000 + bps / 2) / bps;
+        if (ps > std::int64_t{1} << 62)
+            throw std::invalid_argument("a packet of " + std::to_string(n) + " flits is longer than 2^62 ps on a link");
+        return static_cast<TimePs>(ps);
     }
 
     std::uint8_t link(std::uint8_t kind, TimePs router_latency) {

@@ -147,6 +147,8 @@ def test_the_seed_is_recorded_and_changes_nothing() -> None:
     [
         ({"packet_bytes": 0}, r"packet_bytes\s+Input should be greater than 0"),
         ({"flit_bytes": -1}, r"flit_bytes\s+Input should be greater than 0"),
+        ({"flit_bytes": 2**31}, r"flit_bytes\s+Input should be less than or equal to 1073741824"),
+        ({"packet_bytes": 2**31}, r"packet_bytes\s+Input should be less than or equal to 1073741824"),
         ({"link_latency_ps": -1}, r"link_latency_ps\s+Input should be greater than or equal to 0"),
         ({"match_overhead_ps": -1}, r"match_overhead_ps\s+Input should be greater than or equal to 0"),
         ({"crossbar_bps": -1}, r"crossbar_bps\s+Input should be greater than or equal to 0"),
