@@ -217,7 +217,7 @@ def test_memory_limit_of_slurm(
 ) -> None:
     if not slurm.limits_memory:
         pytest.skip("Slurm has no cgroups (version 1, as root) here by which to limit memory")
-    # A job needs 200 to 330 MB, by what of its files the system keeps in memory.
+    # A job needs 250 to 330 MB, by what of its files the system keeps in memory.
     before = refused(study, slurm, "mem_mb=150", {"OUT_OF_MEMORY"})
     restart(study, reference, keeps=before, slurm=slurm)
     survived(
