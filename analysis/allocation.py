@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis import published
-from analysis.figures import _save, _styled
+from analysis.figures import save_picture, styled
 from analysis.render import Picture, csv_text, write
 
 SCENARIO = ["mesh", "cluster", "failed_boards", "transpose", "aspect_ratio", "sort_jobs", "locality"]
@@ -121,7 +121,7 @@ def interference_summary(frame: pd.DataFrame) -> pd.DataFrame:
 
 def interference_figure(frame: pd.DataFrame, directory: Path, stem: str = "interference") -> Picture:
     """One dot a job: its time together with the others, over its time alone, by network."""
-    with _styled():
+    with styled():
         names = list(dict.fromkeys(frame["network"]))
         figure = Figure(figsize=(9, 4.6), layout="constrained")
         axes = figure.subplots()
@@ -150,7 +150,7 @@ def interference_figure(frame: pd.DataFrame, directory: Path, stem: str = "inter
             "alone at the same place. HxMesh: virtual sub-HxMeshes; torus: contiguous blocks; fat trees: "
             "accelerators at random."
         )
-        return _save(figure, directory, stem, caption)
+        return save_picture(figure, directory, stem, caption)
 
 
 def write_csv(frame: pd.DataFrame, path: Path) -> Path:
@@ -163,7 +163,7 @@ def figures(samples: pd.DataFrame, torus: pd.DataFrame, directory: Path) -> list
 
     `samples` and `torus` as of `allocation.study.utilization_samples` and `baseline_samples`.
     """
-    with _styled():
+    with styled():
         return [
             _by_strategy(samples, directory),
             _by_failures(samples, torus, directory),
@@ -248,7 +248,7 @@ def _by_strategy(samples: pd.DataFrame, directory: Path) -> Picture:
         "Utilisation without failed boards by strategy: distribution over the samples, mean (square), median "
         "(dot), what 99% of the samples exceed (triangle); lines: published means."
     )
-    return _save(figure, directory, "utilization", caption)
+    return save_picture(figure, directory, "utilization", caption)
 
 
 def _by_failures(samples: pd.DataFrame, torus: pd.DataFrame, directory: Path) -> Picture:
@@ -286,7 +286,7 @@ def _by_failures(samples: pd.DataFrame, torus: pd.DataFrame, directory: Path) ->
         "contiguous blocks; transposed and other aspect ratios allowed, on the large HxMeshes with locality "
         "(alltoall). Markers as in the figure by strategy."
     )
-    return _save(figure, directory, "utilization_failures", caption)
+    return save_picture(figure, directory, "utilization_failures", caption)
 
 
 def _upper_level(samples: pd.DataFrame, directory: Path) -> Picture:
@@ -320,4 +320,4 @@ def _upper_level(samples: pd.DataFrame, directory: Path) -> Picture:
         "Share of the traffic of line trees that passes their upper level, mean over the trees, without "
         "failed boards; boxes: quartiles, whiskers: 1% and 99% of the samples."
     )
-    return _save(figure, directory, "upper_level", caption)
+    return save_picture(figure, directory, "upper_level", caption)

@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 
 from analysis import networks, published
 from analysis.collect import COMPLETE, collect, load_ranks, run_dir
-from analysis.figures import _save, _styled, colour
+from analysis.figures import colour, save_picture, styled
 from analysis.measures import LINK_BPS, PS_PER_S
 from analysis.render import Column, Picture, csv_text, markdown_text, table, write
 from analysis.render import Report as Page
@@ -107,7 +107,7 @@ def one_shift_ends(results_dir: Path, frame: pd.DataFrame) -> pd.DataFrame:
 
 def draw(frame: pd.DataFrame, ends: pd.DataFrame, directory: Path) -> Picture:
     """The figure: bandwidth over buffers, one shift alone, accepted over offered load."""
-    with _styled():
+    with styled():
         figure = Figure(figsize=(13.2, 4.4), layout="constrained")
         buffers, shift, load = figure.subplots(1, 3)
         _draw_buffers(buffers, frame)
@@ -118,7 +118,7 @@ def draw(frame: pd.DataFrame, ends: pd.DataFrame, directory: Path) -> Picture:
             "bytes sent. Middle: one shift of half a row alone on the torus of 256. Right: the torus of 256 "
             "with messages posted at a pace."
         )
-        return _save(figure, directory, "congestion", caption)
+        return save_picture(figure, directory, "congestion", caption)
 
 
 def report(results_dir: Path) -> list[Path]:

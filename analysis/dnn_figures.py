@@ -14,7 +14,7 @@ from matplotlib.patches import Patch
 
 from analysis import networks
 from analysis.dnn import MESHES, WORKLOADS, Timeline
-from analysis.figures import _save, _styled, colour
+from analysis.figures import colour, save_picture, styled
 from analysis.render import Picture
 from topologies.catalog import NAMES
 
@@ -38,7 +38,7 @@ def cost_savings(saved: pd.DataFrame, directory: Path, stem: str) -> Picture:
     """Savings of both HxMeshes, a panel each: a group of bars per workload, a bar per network; published
     ones as ticks.
     """
-    with _styled():
+    with styled():
         workloads = _order(list(saved["workload"]), WORKLOADS)
         others = _order(list(saved["topology"]), NAMES)
         meshes = [mesh for mesh in MESHES if mesh in set(saved["mesh"])]
@@ -71,12 +71,12 @@ def cost_savings(saved: pd.DataFrame, directory: Path, stem: str) -> Picture:
             "Cost savings: price of the other network over that of the HxMesh, times the ratio of their "
             "communication overheads."
         )
-        return _save(figure, directory, stem, caption)
+        return save_picture(figure, directory, stem, caption)
 
 
 def timeline(shown: Sequence[Timeline], directory: Path, stem: str) -> Picture:
     """One accelerator a panel: computation above, each communication in a line of its own below."""
-    with _styled():
+    with styled():
         heights = [2 + len(_lanes(one)) for one in shown]
         figure = Figure(figsize=(11, 0.42 * sum(heights) + 0.8 * len(shown) + 0.6), layout="constrained")
         grid = figure.subplots(len(shown), 1, squeeze=False, height_ratios=heights)[:, 0]
@@ -107,7 +107,7 @@ def timeline(shown: Sequence[Timeline], directory: Path, stem: str) -> Picture:
         grid[-1].set_xlabel("time, ms")
         handles = [Patch(color=_STEP_COLOURS.get(kind, "#8C564B"), label=kind) for kind in kinds]
         figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
-        return _save(
+        return save_picture(
             figure, directory, stem, "When one accelerator computes and communicates in one iteration."
         )
 

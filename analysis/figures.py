@@ -69,7 +69,7 @@ _STYLE: dict[str, Any] = {
 
 
 @contextmanager
-def _styled() -> Iterator[None]:
+def styled() -> Iterator[None]:
     """The style of all figures, whatever matplotlib's own settings are."""
     defaults: Any = matplotlib.rcParamsDefault
     style: Any = {**defaults, "backend": "agg", **_STYLE}
@@ -103,7 +103,7 @@ def _variants(frame: pd.DataFrame) -> list[str]:
     return [v for v in VARIANTS if v in present] + sorted(present - set(VARIANTS))
 
 
-def _save(figure: Figure, directory: Path, stem: str, caption: str) -> Picture:
+def save_picture(figure: Figure, directory: Path, stem: str, caption: str) -> Picture:
     """Write a figure as PNG and PDF, the same bytes for the same data."""
     paths = {}
     # No dates or versions inside the files.
@@ -212,7 +212,7 @@ def alltoall(frame: pd.DataFrame, cluster: str, directory: Path, stem: str) -> P
     """Alltoall bandwidth over message size, a panel per variant; ``frame`` as ``sweeps.build_alltoall`` of
     one cluster.
     """
-    with _styled():
+    with styled():
         frame = _with_shared_networks(frame, cluster)
         topologies, variants = _topologies(frame), _variants(frame)
         figure = Figure(figsize=(5.4 * len(variants) + 0.8, 8.2), layout="constrained")
@@ -247,7 +247,7 @@ def alltoall(frame: pd.DataFrame, cluster: str, directory: Path, stem: str) -> P
             "Alltoall (global) bandwidth in a plane over message size, linear above and logarithmic below"
             + ("; hollow: published values of the as-simulated networks." if any_published else ".")
         )
-        return _save(figure, directory, stem, caption)
+        return save_picture(figure, directory, stem, caption)
 
 
 def _with_shared_networks(frame: pd.DataFrame, cluster: str) -> pd.DataFrame:
@@ -294,7 +294,7 @@ def _percent_axis(axes: Axes, frame: pd.DataFrame) -> None:
 
 def allreduce(frame: pd.DataFrame, cluster: str, directory: Path, stem: str) -> Picture:
     """Allreduce, percent of peak over vector size: a panel per algorithm, a row of panels per variant."""
-    with _styled():
+    with styled():
         frame = _with_shared_networks(frame, cluster)
         topologies, variants = _topologies(frame), _variants(frame)
         order = ("ring", "bidirectional-ring", "two-rings", "bucket", "torus-2d")
@@ -334,7 +334,7 @@ def allreduce(frame: pd.DataFrame, cluster: str, directory: Path, stem: str) -> 
         caption = "Allreduce bandwidth in percent of peak (half of injection) over vector size"
         caption += "; hollow: published" if any_published else ""
         caption += "; dotted: theory, without congestion." if any_theory else "."
-        return _save(figure, directory, stem, caption)
+        return save_picture(figure, directory, stem, caption)
 
 
 def _theory(axes: Axes, part: pd.DataFrame, algorithm: str) -> bool:
@@ -366,7 +366,7 @@ def permutation(
     """Violins of the receive bandwidth of all accelerators and seeds, a row per network, beside the
     published quantiles.
     """
-    with _styled():
+    with styled():
         frame = _with_shared_networks(frame, cluster)
         accelerators = _with_shared_networks(accelerators, cluster)
         topologies, variants = _topologies(frame), _variants(frame)
@@ -425,7 +425,7 @@ def permutation(
             "Random permutation: distribution of receive bandwidth over accelerators "
             f"({seeds} seed{'s' if seeds != 1 else ''})."
         )
-        return _save(figure, directory, stem, caption)
+        return save_picture(figure, directory, stem, caption)
 
 
 def _violin(axes: Axes, values: np.ndarray[Any, Any], place: int, shade: str) -> None:
@@ -465,7 +465,7 @@ def table2(frame: pd.DataFrame, cluster: str, directory: Path, stem: str) -> Pic
         ("alltoall_saving", "published_alltoall_saving", "alltoall cost saving"),
         ("allreduce_saving", "published_allreduce_saving", "allreduce cost saving"),
     )
-    with _styled():
+    with styled():
         topologies, variants = _topologies(frame), _variants(frame)
         figure = Figure(figsize=(11.5, 0.5 * len(topologies) + 1.9), layout="constrained")
         panels = figure.subplots(1, len(quantities), sharey=True)
@@ -509,7 +509,7 @@ def table2(frame: pd.DataFrame, cluster: str, directory: Path, stem: str) -> Pic
         caption = (
             "Bandwidth and cost saving over the nonblocking fat tree of every network; hollow: published."
         )
-        return _save(figure, directory, stem, caption)
+        return save_picture(figure, directory, stem, caption)
 
 
 def _table2_line(
