@@ -107,12 +107,17 @@ class PacketPool {
     std::uint32_t made_ = 0;
 };
 
-/// A first-in first-out queue of packets in blocks of the pool: 12 bytes.
+/// A first-in first-out queue of packets: 20 bytes. The first one is in it, all others are in blocks of the pool, so
+/// that a queue of one packet touches no other memory, and looking at the first one never does.
 class PacketQueue {
   public:
-    [[nodiscard]] bool empty() const { return head_ == kNone; }
+    [[nodiscard]] bool empty() const { return front_.header == kNoPacket; }
 
     void push(PacketPool &pool, Packet packet) {
+        if (empty()) {
+            front_ = packet;
+            return;
+        }
         if (head_ == kNone) {
             head_ = tail_ = pool.take();
             first_ = last_ = 0;
@@ -124,10 +129,14 @@ class PacketQueue {
         }
         pool[tail_].packets[last_++] = packet;
     }
-    [[nodiscard]] Packet front(PacketPool &pool) const { return pool[head_].packets[first_]; }
-    void replace_front(PacketPool &pool, Packet packet) { pool[head_].packets[first_] = packet; }
+    [[nodiscard]] Packet front() const { return front_; }
+    void replace_front(Packet packet) { front_ = packet; }
     void pop(PacketPool &pool) {
-        ++first_;
+        if (head_ == kNone) {
+            front_.header = kNoPacket;
+            return;
+        }
+        front_ = pool[head_].packets[first_++];
         if (head_ == tail_) {
             if (first_ != last_) return;
             pool.give(head_);
@@ -142,6 +151,8 @@ class PacketQueue {
     /// Calls visit(packet) from the front to the back.
     template <class Visit> void for_each(PacketPool &pool, Visit &&visit) const {
         if (empty()) return;
+        visit(front_);
+        if (head_ == kNone) return;
         std::uint32_t block = head_, place = first_;
         for (;;) {
             visit(pool[block].packets[place++]);
@@ -151,15 +162,13 @@ class PacketQueue {
             place = 0;
         }
     }
-    // Always inlined: GCC drops calls of functions that do nothing but prefetch.
-    /// Fetches into cache what `front` will read.
-    HXMESH_INLINE void prefetch_front(PacketPool &pool) const { __builtin_prefetch(&pool[head_]); }
-    /// Fetches into cache what `push` will write.
-    HXMESH_INLINE void prefetch_back(PacketPool &pool) const { __builtin_prefetch(&pool[tail_], 1); }
 
   private:
-    std::uint32_t head_ = kNone, tail_ = kNone; // blocks
-    std::uint8_t first_ = 0, last_ = 0;         // places in them: of the front, and behind the back
+    static constexpr std::uint32_t kNoPacket = 0; // no header is: a packet has a flit at least
+
+    Packet front_{kNone, kNoPacket};
+    std::uint32_t head_ = kNone, tail_ = kNone; // blocks of all others
+    std::uint8_t first_ = 0, last_ = 0;         // places in them: of the second packet, and behind the last
 };
 
 } // namespace hxmesh::engine

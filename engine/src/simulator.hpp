@@ -150,9 +150,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     static constexpr std::uint32_t kQueues = std::bit_ceil(kVcs);
     static constexpr std::uint64_t kTickEvents = 1u << 20;
     static constexpr std::int32_t kPlenty = 1 << 29;
-    // An open window's events are known. What one names is fetched into cache kFar events ahead, what that leads to
-    // kNear events ahead, where it will be put kNearest events ahead.
-    static constexpr std::uint32_t kFar = 48, kNear = 24, kNearest = 8;
+    static constexpr std::uint32_t kAhead = 48; // events, of the open window, that what they name is fetched before
     // An arrival's target is its port and, where there was but one way to go when it left, the way on from there in the
     // top bits: kStraight + the distance to the output queue, in queues.
     static constexpr std::uint32_t kWayShift = 23, kPortMask = (1u << kWayShift) - 1, kStraight = 256;
@@ -355,94 +353,19 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
 
     // ---- events ------------------------------------------------------------------------------------------------
 
-    template <class T> HXMESH_INLINE static void fetch(const T &record) {
-        for (std::size_t line = 0; line < sizeof(T); line += 64)
-            __builtin_prefetch(reinterpret_cast<const char *>(&record) + line, 1);
-    }
-
-    HXMESH_INLINE void prefetch() {
-        const Event &far = calendar_.ahead(kFar);
-        switch (far.kind()) {
-        case EventKind::kArrive:
-        case EventKind::kCrossbarIn:
-            fetch(inputs_[far.target & kPortMask]);
-            break;
-        case EventKind::kDeliver:
-            fetch(messages_[far.message]);
-            break;
-        case EventKind::kTimer:
-            break;
-        default:
-            fetch(ports_[far.target]);
-        }
-        const Event &near = calendar_.ahead(kNear);
-        switch (near.kind()) {
-        case EventKind::kArrive: {
-            const InputPort &in = inputs_[near.target & kPortMask];
-            if (!in.queue[near.vc()].empty())
-                in.queue[near.vc()].prefetch_back(pool_);
-            else if (near.target > kPortMask)
-                fetch(ports_[way_out(near) / kQueues]);
-            break;
-        }
-        case EventKind::kCrossbarIn: {
-            const InputPort &in = inputs_[near.target];
-            in.queue[near.vc()].prefetch_front(pool_);
-            fetch(ports_[offset_[in.router] + in.output[near.vc()] / kQueues]);
-            break;
-        }
-        case EventKind::kPortFree:
-        case EventKind::kCrossbarOut: {
-            const OutputPort &port = ports_[near.target];
-            for (std::uint32_t v = 0; v < kVcs; ++v) {
-                if (port.filled >> v & 1u) port.queue[v].prefetch_front(pool_);
-                if (port.first_waiter[v] != kNobody) fetch(inputs_[port.base + port.first_waiter[v] / kQueues]);
-            }
-            break;
-        }
-        case EventKind::kNicFree: {
-            const std::uint32_t endpoint = near.target - num_ports_;
-            fetch(nics_[endpoint]);
-            fetch(machines_[std::size_t{endpoint} * static_cast<std::size_t>(p_.send_machines)]);
-            break;
-        }
-        default:
-            break;
-        }
-        const Event &nearest = calendar_.ahead(kNearest);
-        switch (nearest.kind()) {
-        case EventKind::kArrive:
-            if (nearest.target > kPortMask) {
-                const std::uint32_t out = way_out(nearest);
-                const OutputPort &port = ports_[out / kQueues];
-                if (port.filled >> out % kQueues & 1u) port.queue[out % kQueues].prefetch_back(pool_);
-                if (port.peer >= num_ports_) fetch(messages_[nearest.message]);
-            }
-            break;
-        case EventKind::kPortFree:
-        case EventKind::kCrossbarOut: {
-            const OutputPort &port = ports_[nearest.target];
-            for (std::uint32_t v = 0; v < kVcs; ++v) {
-                if (port.first_waiter[v] != kNobody)
-                    inputs_[port.base + port.first_waiter[v] / kQueues]
-                        .queue[port.first_waiter[v] % kQueues]
-                        .prefetch_front(pool_);
-                if (port.peer >= num_ports_ && (port.filled >> v & 1u))
-                    fetch(messages_[port.queue[v].front(pool_).message]);
-            }
-            break;
-        }
-        case EventKind::kNicFree: {
-            const std::uint32_t endpoint = nearest.target - num_ports_;
-            const Nic &nic = nics_[endpoint];
-            if (nic.active != 0)
-                fetch(messages_[machines_[std::size_t{endpoint} * static_cast<std::size_t>(p_.send_machines) +
-                                          (nic.turn < nic.active ? nic.turn : 0)]]);
-            break;
-        }
-        default:
-            break;
-        }
+    /// Fetches the port that an event kAhead places behind is about. Without branches: kinds of events come in no order
+    /// that a processor could predict, and a wrong guess costs more than most misses (benchmarks/README.md).
+    HXMESH_INLINE void prefetch() const {
+        constexpr std::uint32_t at_input = 1u << static_cast<std::uint32_t>(EventKind::kArrive) |
+                                           1u << static_cast<std::uint32_t>(EventKind::kCrossbarIn);
+        const Event &event = calendar_.ahead(kAhead);
+        const bool input = (at_input >> static_cast<std::uint32_t>(event.kind()) & 1u) != 0;
+        const char *ports =
+            input ? reinterpret_cast<const char *>(inputs_.data()) : reinterpret_cast<const char *>(ports_.data());
+        // For events that are about no port this is somewhere in memory, and does no harm.
+        const char *port = ports + (event.target & kPortMask) * (input ? sizeof(InputPort) : sizeof(OutputPort));
+        for (std::size_t line = 0; line < sizeof(OutputPort); line += 64)
+            __builtin_prefetch(port + line, 1);
     }
 
     /// The output queue that an arriving packet goes to, if that was known when it left.
@@ -642,7 +565,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         for (std::uint32_t tried = 0; tried < kVcs; ++tried) {
             vc = vc + 1 == kVcs ? 0 : vc + 1;
             if (!(port.filled >> vc & 1u)) continue;
-            const Packet packet = port.queue[vc].front(pool_);
+            const Packet packet = port.queue[vc].front();
             if (port.credits[vc] < flits(packet)) continue;
             port.queue[vc].pop(pool_);
             lengths_[out_port * kQueues + vc].flits -= flits(packet);
@@ -661,7 +584,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
             const std::uint16_t first = port.first_waiter[vc];
             const std::uint32_t in_port = base + first / kQueues, in_vc = first % kQueues;
             InputPort &in = inputs_[in_port];
-            const Packet packet = in.queue[in_vc].front(pool_);
+            const Packet packet = in.queue[in_vc].front();
             if (lengths_[out_port * kQueues + vc].flits + flits(packet) > output_flits_) return;
             if (p_.crossbar_bps != 0 && port.crossbar_free > now_) {
                 wake_at_crossbar(out_port);
@@ -685,10 +608,10 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     void drain(std::uint32_t in_port, std::uint32_t in_vc) {
         InputPort &in = inputs_[in_port];
         while (!in.queue[in_vc].empty()) {
-            Packet packet = in.queue[in_vc].front(pool_);
+            Packet packet = in.queue[in_vc].front();
             const std::uint32_t out = route(in_port, in_vc, packet);
             if (!may_cross(in_port, out, packet)) {
-                if constexpr (Routing::kStateful) in.queue[in_vc].replace_front(pool_, packet);
+                if constexpr (Routing::kStateful) in.queue[in_vc].replace_front(packet);
                 wait(in_port, in_vc, out, packet);
                 return;
             }
@@ -749,7 +672,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         InputPort &in = inputs_[in_port];
         if (in.state[vc] != InputState::kWaitsForCrossbar) return;
         in.state[vc] = InputState::kFlowing;
-        const Packet packet = in.queue[vc].front(pool_);
+        const Packet packet = in.queue[vc].front();
         const std::uint32_t out = offset_[in.router] * kQueues + in.output[vc];
         if (!may_cross(in_port, out, packet)) {
             wait(in_port, vc, out, packet);
