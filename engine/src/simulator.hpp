@@ -150,7 +150,9 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     static constexpr std::uint32_t kQueues = std::bit_ceil(kVcs);
     static constexpr std::uint64_t kTickEvents = 1u << 20;
     static constexpr std::int32_t kPlenty = 1 << 29;
-    static constexpr std::uint32_t kAhead = 48; // events, of the open window, that what they name is fetched before
+    // Events of the open window are known: what they name is fetched so many ahead.
+    static constexpr std::uint32_t kAhead = 48, kAheadOut = 24, kAheadQueue = 8;
+    static constexpr std::size_t kLargeBytes = std::size_t{8} << 20; // of ports: several times a core's own cache
     // An arrival's target is its port and, where there was but one way to go when it left, the way on from there in the
     // top bits: kStraight + the distance to the output queue, in queues.
     static constexpr std::uint32_t kWayShift = 23, kPortMask = (1u << kWayShift) - 1, kStraight = 256;
@@ -294,6 +296,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
             nics_[endpoint_of_[r]].rank = r;
         missing_flits_.resize(all);
         lengths_.resize(std::size_t{num_ports_} * kQueues);
+        is_large_ = ports_.size() * sizeof(OutputPort) + inputs_.size() * sizeof(InputPort) >= kLargeBytes;
         calendar_.set_window_shift(window_shift());
         if (!may_repeat() || !workload_->is_regular()) repetitions_ = Repetitions::kIgnore;
         if (repetitions_ != Repetitions::kIgnore) calendar_.order_by_port();
@@ -353,9 +356,10 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
 
     // ---- events ------------------------------------------------------------------------------------------------
 
-    /// Fetches the port that an event kAhead places behind is about. Without branches: kinds of events come in no order
-    /// that a processor could predict, and a wrong guess costs more than most misses (benchmarks/README.md).
-    HXMESH_INLINE void prefetch() const {
+    /// Fetches the port that an event kAhead places behind is about, and for large networks the output port that an
+    /// arrival behind that goes on to, if that is known. Without branches: kinds of events come in no order that a
+    /// processor could predict, and a wrong guess costs more than most misses (benchmarks/README.md).
+    HXMESH_INLINE void prefetch() {
         constexpr std::uint32_t at_input = 1u << static_cast<std::uint32_t>(EventKind::kArrive) |
                                            1u << static_cast<std::uint32_t>(EventKind::kCrossbarIn);
         const Event &event = calendar_.ahead(kAhead);
@@ -363,7 +367,26 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         const char *ports =
             input ? reinterpret_cast<const char *>(inputs_.data()) : reinterpret_cast<const char *>(ports_.data());
         // For events that are about no port this is somewhere in memory, and does no harm.
-        const char *port = ports + (event.target & kPortMask) * (input ? sizeof(InputPort) : sizeof(OutputPort));
+        fetch(ports + (event.target & kPortMask) * (input ? sizeof(InputPort) : sizeof(OutputPort)));
+        if (is_large_) prefetch_more();
+    }
+
+    /// What that leads to, where queues too are far away.
+    HXMESH_INLINE void prefetch_more() {
+        const Event &out = calendar_.ahead(kAheadOut);
+        if (out.target > kPortMask) fetch(reinterpret_cast<const char *>(&ports_[way_out(out) / kQueues]));
+        const Event &queue = calendar_.ahead(kAheadQueue);
+        if (queue.kind() == EventKind::kArrive && queue.target > kPortMask) {
+            const std::uint32_t to = way_out(queue);
+            ports_[to / kQueues].queue[to % kQueues].prefetch(pool_);
+        } else if (queue.kind() == EventKind::kPortFree) {
+            const OutputPort &port = ports_[queue.target];
+            for (std::uint32_t v = 0; v < kVcs; ++v)
+                port.queue[v].prefetch(pool_);
+        }
+    }
+
+    HXMESH_INLINE static void fetch(const char *port) {
         for (std::size_t line = 0; line < sizeof(OutputPort); line += 64)
             __builtin_prefetch(port + line, 1);
     }
@@ -1012,6 +1035,7 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
     std::vector<std::uint32_t> offset_; // first port of each router
     PageVector<OutputPort> ports_;      // router ports, then one NIC port per endpoint
     PageVector<InputPort> inputs_;      // router ports
+    bool is_large_ = false;             // the two above
     // [router ports * channels] what adaptive routing compares: apart, so that a router's are in few cache lines.
     PageVector<QueueLength> lengths_;
     TimePs fresh_at_ = -1;                  // what QueueLength::fresh_flits are about
