@@ -149,8 +149,15 @@ lock: $(READY_DEV)
 	$(LOCK) --extra slurm --constraint requirements.lock --output-file requirements-slurm.lock pyproject.toml
 	$(LOCK) --extra dev --constraint requirements.lock --output-file requirements-dev.lock pyproject.toml
 
+# Speed and memory of the engine from 64 to 16,384 accelerators; COUNTS=1: instructions and cache misses, by callgrind.
+ifdef COUNTS
+bench: $(READY_DEV)
+	.ci/modules build/profile cmake.define.HXMESH_PROFILE=ON
+	build/profile/venv/bin/python -P -m benchmarks.engine_speed --counts
+else
 bench: $(READY)
-	python benchmarks/engine_speed.py
+	python -m benchmarks.engine_speed
+endif
 
 # Time and memory from 256 to 65,536 accelerators, with exponents: results/growth/.
 growth: $(READY)

@@ -1,9 +1,14 @@
 """Speed and memory of the packet engine: packet-hops a second, bytes an accelerator, and how both grow.
 
-    python benchmarks/engine_speed.py [--accelerators 64 256 1024] [--message 16384] [--csv FILE]
+    python -m benchmarks.engine_speed [--accelerators 64 256 1024] [--message 16384] [--csv FILE]
+    make bench                # 64 to 16,384 accelerators
+    make bench COUNTS=1       # instructions and cache misses a packet-hop in place of times
 
 Every case runs in a process of its own, so that its peak memory is its own. The load is a full alltoall of
 small messages; where that would be more than `--packets` packets, a sample of its shifts.
+
+Counts are callgrind's, with its model of a first-level cache and of the second level (as the last one that it
+simulates). They need modules built with HXMESH_PROFILE, as `make bench COUNTS=1` builds them.
 """
 
 from __future__ import annotations
@@ -12,13 +17,17 @@ import argparse
 import csv
 import json
 import math
+import re
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import engine
 import motifs
+from benchmarks.instructions import RUN
 from engine.run import count_packets
 from topologies import Dragonfly, FatTree, HxMesh, HyperX2D, Topology, Torus2D
 
@@ -59,6 +68,16 @@ COLUMNS = (
     "topology", "accelerators", "routers", "build_s", "packets", "packet_hops", "wall_s", "cpu_s",
     "million_packet_hops_per_cpu_s", "peak_memory_bytes", "bytes_per_accelerator", "simulated_time_us",
 )  # fmt: skip
+COUNTED = ("topology", "accelerators", "packet_hops", "instructions", "l1_misses", "l2_misses")
+"""Columns of counts; the last three for each packet-hop."""
+
+CACHES = ("--D1=49152,12,64", "--LL=1310720,20,64")
+"""Of a core of an Ice Lake Xeon: 48 KiB and 1.25 MiB (size, ways, bytes of a line)."""
+COUNTED_PACKETS = 40_000
+"""A case that is counted has about so many at most, or one shift: callgrind takes a hundred times as long."""
+
+THIS = (sys.executable, *(["-P"] if sys.flags.safe_path else []), "-m", "benchmarks.engine_speed")
+"""Command for a case in a process of its own, with the same modules."""
 
 
 def measure(name: str, accelerators: int, message_bytes: int, packets: int) -> dict[str, object]:
@@ -97,16 +116,80 @@ def measure(name: str, accelerators: int, message_bytes: int, packets: int) -> d
     }
 
 
+def count(name: str, accelerators: int, message_bytes: int) -> dict[str, object]:
+    """Instructions and cache misses for each packet-hop of one case, by callgrind in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder) / "counts"
+        done = subprocess.run(
+            [
+                *("valgrind", "--tool=callgrind", "--cache-sim=yes", *CACHES),
+                *(f"--toggle-collect={RUN}", f"--callgrind-out-file={output}"),
+                *(*THIS, "--message", str(message_bytes), "--packets", str(COUNTED_PACKETS)),
+                *("--case", name, str(accelerators)),
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise SystemExit(f"callgrind failed:\n{done.stderr}")
+        text = output.read_text(errors="replace")
+    case = json.loads(done.stdout)
+    events = re.search(r"^events: (.*)$", text, re.MULTILINE)
+    sums = re.search(r"^(?:summary|totals): (.*)$", text, re.MULTILINE)
+    if events is None or sums is None or not sums[1].split()[0].strip("0"):
+        raise SystemExit(f"{name}: nothing was counted; were the modules built with HXMESH_PROFILE?")
+    counts = dict(zip(events[1].split(), map(int, sums[1].split()), strict=False))
+    hops = case["packet_hops"]
+    return {
+        "topology": name,
+        "accelerators": case["accelerators"],
+        "packet_hops": hops,
+        "instructions": round(counts["Ir"] / hops, 1),
+        "l1_misses": round((counts.get("D1mr", 0) + counts.get("D1mw", 0)) / hops, 2),
+        "l2_misses": round((counts.get("DLmr", 0) + counts.get("DLmw", 0)) / hops, 2),
+    }
+
+
+def time_apart(name: str, accelerators: int, message_bytes: int, packets: int) -> dict[str, object]:
+    """:func:`measure` in a process of its own."""
+    options = ["--message", str(message_bytes), "--packets", str(packets)]
+    done = subprocess.run(
+        [*THIS, *options, "--case", name, str(accelerators)],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    row: dict[str, object] = json.loads(done.stdout)
+    return row
+
+
+def line(row: dict[str, object]) -> str:
+    """A case for people."""
+    start = f"{row['topology']:10s}{row['accelerators']:7d} accelerators "
+    if "instructions" in row:
+        return start + (
+            f"{row['instructions']:7.0f} instructions {row['l1_misses']:6.2f} L1 misses "
+            f"{row['l2_misses']:6.2f} L2 misses a packet-hop"
+        )
+    kib = int(str(row["bytes_per_accelerator"])) / 1024
+    return start + (
+        f"{row['million_packet_hops_per_cpu_s']:7.2f} M packet-hops/s {kib:8.0f} KiB an accelerator "
+        f"{row['wall_s']:7.2f} s"
+    )
+
+
 def main() -> None:
     """Measure all cases and print a table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--accelerators", type=int, nargs="+", default=[64, 256, 1024, 4096])
+    parser.add_argument("--accelerators", type=int, nargs="+", default=[64, 256, 1024, 4096, 16384])
     parser.add_argument("--topologies", nargs="+", default=list(NETWORKS), choices=list(NETWORKS))
     parser.add_argument("--message", type=int, default=16384, help="bytes of a message")
     parser.add_argument("--packets", type=int, default=8_000_000, help="packets of a case at most")
     parser.add_argument("--csv", help="write the table to this file too")
+    parser.add_argument("--counts", action="store_true", help="instructions and cache misses, by callgrind")
     parser.add_argument("--case", nargs=2, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.case:
@@ -115,28 +198,14 @@ def main() -> None:
     rows: list[dict[str, object]] = []
     for accelerators in args.accelerators:
         for name in args.topologies:
-            command = [
-                sys.executable,
-                __file__,
-                "--message",
-                str(args.message),
-                "--packets",
-                str(args.packets),
-            ]
-            done = subprocess.run(
-                [*command, "--case", name, str(accelerators)], check=True, capture_output=True, text=True
-            )
-            row = json.loads(done.stdout)
-            rows.append(row)
-            print(
-                f"{row['topology']:10s}{row['accelerators']:7d} accelerators "
-                f"{row['million_packet_hops_per_cpu_s']:7.2f} M packet-hops/s "
-                f"{row['bytes_per_accelerator'] / 1024:8.0f} KiB an accelerator {row['wall_s']:7.2f} s",
-                flush=True,
-            )
+            if args.counts:
+                rows.append(count(name, accelerators, args.message))
+            else:
+                rows.append(time_apart(name, accelerators, args.message, args.packets))
+            print(line(rows[-1]), flush=True)
     if args.csv:
         with open(args.csv, "w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, COLUMNS)
+            writer = csv.DictWriter(file, COUNTED if args.counts else COLUMNS)
             writer.writeheader()
             writer.writerows(rows)
 

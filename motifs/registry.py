@@ -277,7 +277,7 @@ def _permutation(place: _Place, values: dict[str, Any]) -> Schedule:
 
 
 _MESSAGE_BYTES = Parameter("message_bytes", "integer", "size of each message", unit="bytes")
-_SEED = Parameter("seed", "integer", "seed of the random choice", default=0)
+SEED = Parameter("seed", "integer", "seed of the random choice", default=0)
 REDUCE_COST = Parameter(
     "reduce_fs_per_byte",
     "integer",
@@ -328,7 +328,7 @@ MOTIFS: dict[str, Motif] = {
                 Parameter(
                     "sampling", "choice", "how the sample is drawn", default="stratified", choices=SAMPLINGS
                 ),
-                _SEED,
+                SEED,
             ),
             _alltoall,
         ),
@@ -338,7 +338,7 @@ MOTIFS: dict[str, Motif] = {
             (
                 _MESSAGE_BYTES,
                 Parameter("messages", "integer", "messages a rank sends", default=2, minimum=1),
-                _SEED,
+                SEED,
             ),
             _permutation,
         ),

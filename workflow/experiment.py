@@ -513,13 +513,14 @@ def _resolve_motif(
         digest = _file_sha256(path)
         return {"name": GOAL, "file": str(path), "sha256": digest, "calc_unit_ps": values["calc_unit_ps"]}
     given = dict(values)
+    parameters = DNN_PARAMETERS if motif == DNN else MOTIFS[motif].parameters
+    if any(parameter.name == "seed" for parameter in parameters):
+        given.setdefault("seed", seed)
     if motif == DNN:
         axes = {axis: given.pop(axis) for axis in DNN_AXES if axis in given}
         workload = load_workload(given.pop("workload"), directory, axes)
-        chosen = {p.name: given.get(p.name, p.default) for p in DNN_PARAMETERS}
+        chosen = {p.name: given.get(p.name, p.default) for p in parameters}
         return {"name": DNN, "workload": workload.as_dict()} | _plain(chosen)
-    if any(parameter.name == "seed" for parameter in MOTIFS[motif].parameters):
-        given.setdefault("seed", seed)
     if motif in ALLREDUCE_MOTIFS:
         # A plane carries its share of the vector: one of four merged ones a quarter, as in the paper.
         if given["total_bytes"] % planes_merged:

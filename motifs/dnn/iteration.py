@@ -16,7 +16,8 @@ from motifs.dnn.collectives import ALGORITHMS, RING_ORDERS, Rules, Shape, shape_
 from motifs.dnn.placement import LAYOUTS, Layout, Placement, group_members, place
 from motifs.dnn.program import Interval, Program, computation_ps
 from motifs.dnn.workload import AXES, COLLECTIVES, Step, Workload
-from motifs.registry import REDUCE_COST, Network, Parameter
+from motifs.registry import REDUCE_COST, SEED, Network, Parameter
+from motifs.rendezvous import rendezvous
 from motifs.schedule import FS_PER_PS, ArraySchedule, Schedule, StreamSchedule
 from motifs.segments import REDUCE_FS_PER_BYTE
 from topologies.errors import require, unknown_name
@@ -36,12 +37,17 @@ computation and add 10 ns to each look. One look for each message is the least t
 LOOK_PS = 10_000
 
 PROTOCOLS = ("eager", "rendezvous")
-"""How messages go from stage to stage.
+"""How messages are sent.
 
-rendezvous: as an MPI library sends long messages that nothing but its own calls advances. The data follow
-when the receiver, no longer computing, has asked for them. Groups of a collective operation enter it
-together, so that it makes no difference to them.
+rendezvous: those of more than `eager_bytes` as an MPI library sends them that nothing but its own calls
+advances, see :func:`motifs.rendezvous.rendezvous`. A receiver that computes asks for a message afterwards.
 """
+
+EAGER_BYTES = 1 << 20
+"""Largest message that is sent without asking, by rendezvous."""
+
+MOST_JITTER_NS = 10**12
+"""A quarter of an hour, so that sums of times stay integers."""
 
 PARAMETERS = (
     Parameter("algorithm", "choice", "algorithm of allreduces", default="ring", choices=ALGORITHMS),
@@ -85,10 +91,24 @@ PARAMETERS = (
     Parameter(
         "protocol",
         "choice",
-        "messages between stages: sent at once, or when the receiver no longer computes and asks for them",
+        "messages: sent at once, or the long ones when the receiver no longer computes and asks for them",
         default="eager",
         choices=PROTOCOLS,
     ),
+    Parameter(
+        "eager_bytes",
+        "integer",
+        "by rendezvous, the largest message that is sent at once",
+        default=EAGER_BYTES,
+    ),
+    Parameter(
+        "jitter_ns",
+        "integer",
+        "a computation takes up to so much longer, by chance: accelerators are not in perfect step",
+        unit="nanoseconds",
+        default=0,
+    ),
+    SEED,
     Parameter("planes", "integer", "planes that share every message; one is simulated", default=1, minimum=1),
     Parameter(
         "hidden",
@@ -131,6 +151,9 @@ def build_iteration(
     reduce_fs_per_byte: int = REDUCE_FS_PER_BYTE,
     progress: str = "offloaded",
     protocol: str = "eager",
+    eager_bytes: int = EAGER_BYTES,
+    jitter_ns: int = 0,
+    seed: int = 0,
     planes: int = 1,
     hidden: int = 0,
     trace: Sequence[int] | None = None,
@@ -140,7 +163,9 @@ def build_iteration(
     algorithm, ring_order, lockstep, reduce_fs_per_byte: of allreduces, see
         :class:`motifs.dnn.collectives.Rules`.
     order, layout, grid: see :func:`motifs.dnn.placement.place`.
-    progress: see :data:`PROGRESS`. protocol: see :data:`PROTOCOLS`.
+    progress: see :data:`PROGRESS`. protocol, eager_bytes: see :data:`PROTOCOLS`.
+    jitter_ns: every computation of every accelerator takes longer by a time drawn evenly from 0 to so many
+        nanoseconds; seed: of the draw.
     planes: planes that share every message; one of them is simulated. The article's runs put all data on one.
     hidden: leave out the first so many overlapped collectives of the iteration, where computation is known to
         hide them: a schedule of 1024 ranks in two rings has 20 million operations for one allreduce.
@@ -150,6 +175,7 @@ def build_iteration(
     Raises ConfigError where the workload does not fit the network or a step not its group.
     """
     require(planes >= 1, "planes", planes, "at least 1")
+    require(0 <= jitter_ns <= MOST_JITTER_NS, "jitter_ns", jitter_ns, f"from 0 to {MOST_JITTER_NS}")
     placement = place(workload, network, order=order, layout=layout, grid=grid)
     on_grid = network.grid is not None
     rules = Rules(
@@ -169,7 +195,7 @@ def build_iteration(
     for name, value, known in (("progress", progress, PROGRESS), ("protocol", protocol, PROTOCOLS)):
         if value not in known:
             raise unknown_name(name, value, known)
-    program = Program(network.num_endpoints, traced)
+    program = Program(network.num_endpoints, traced, jitter_ps=1000 * jitter_ns, seed=seed)
     writer = _Writer(
         workload,
         placement,
@@ -180,12 +206,16 @@ def build_iteration(
         protocol == "rendezvous",
         program,
     )
-    streams = writer.one_allreduce_at_the_end() if traced is None else None
+    compact = traced is None and protocol == "eager" and jitter_ns == 0
+    streams = writer.one_allreduce_at_the_end() if compact else None
     if streams is not None:
         return Iteration(streams, placement)
     writer.write()
     intervals = tuple(writer.program.trace()) if traced is not None else ()
-    return Iteration(writer.program.schedule(), placement, intervals)
+    schedule = writer.program.schedule()
+    return Iteration(
+        rendezvous(schedule, eager_bytes) if protocol == "rendezvous" else schedule, placement, intervals
+    )
 
 
 @cache
@@ -289,15 +319,15 @@ class _Writer:
                 self._step(step, slice(first, None, 2))
         for first, label in enumerate(("activations", "gradients")):
             to = 1 - first
-            receives, tells = self._send(ranks[first], ranks[to], label)
-            self._take(ranks[to], tells, free[to])
+            receives = self._send(ranks[first], ranks[to], label)
+            self._take(ranks[to], receives, free[to])
             self.program.keep_open(ranks[to], receives)
 
     def _pipeline(self) -> None:
         """All stages go through their passes; a pass waits for what comes from the neighbour stage."""
         work = self.workload
         todo = [list(self._passes(stage)) for stage in range(work.p)]
-        arrived: dict[tuple[str, int, int], tuple[Int64, Int64 | None]] = {}
+        arrived: dict[tuple[str, int, int], Int64] = {}
         position = [0] * work.p
         moved = True
         while moved:
@@ -329,14 +359,14 @@ class _Writer:
         direction: str,
         stage: int,
         microbatch: int,
-        arrived: dict[tuple[str, int, int], tuple[Int64, Int64 | None]],
+        arrived: dict[tuple[str, int, int], Int64],
     ) -> None:
         work = self.workload
         own = self.placement.endpoint[:, stage].reshape(-1)
         source, target = (stage - 1, stage + 1) if direction == "forward" else (stage + 1, stage - 1)
         if 0 <= source < work.p:
-            receives, tells = arrived.pop((direction, source, microbatch))
-            self._take(own, tells)
+            receives = arrived.pop((direction, source, microbatch))
+            self._take(own, receives)
             self.program.wait(own, receives)
         for step in work.forward if direction == "forward" else work.backward:
             self._step(step, slice(stage, stage + 1))
@@ -347,18 +377,14 @@ class _Writer:
 
     # -- one step --------------------------------------------------------------------------------------------
 
-    def _send(self, source: Int64, target: Int64, label: str) -> tuple[Int64, Int64 | None]:
-        """Send from stage to stage: the receives, and by rendezvous the operations that ask for the data."""
-        size = self._share(self.workload.stage_bytes)
-        if not self.rendezvous:
-            return self.program.message(source, target, size, label), None
-        tells, learns = self.program.handshake(source, target)
-        return self.program.message(source, target, size, label, learns), tells
+    def _send(self, source: Int64, target: Int64, label: str) -> Int64:
+        """Send from stage to stage: the receives."""
+        return self.program.message(source, target, self._share(self.workload.stage_bytes), label)
 
-    def _take(self, target: Int64, tells: Int64 | None, free: Int64 | None = None) -> None:
+    def _take(self, target: Int64, receives: Int64, free: Int64 | None = None) -> None:
         """By rendezvous, ask for a message from the point `free` on, by default the present one."""
-        if tells is not None:
-            self.program.after(tells, self.program.point(target) if free is None else free)
+        if self.rendezvous:
+            self.program.after(receives, self.program.point(target) if free is None else free)
 
     def _share(self, size_bytes: int) -> int:
         """What the simulated plane carries: the largest of the planes' shares."""

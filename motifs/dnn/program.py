@@ -39,10 +39,17 @@ class Interval:
 
 
 class Program:
-    """Operations of `num_ranks` ranks under construction."""
+    """Operations of `num_ranks` ranks under construction.
 
-    def __init__(self, num_ranks: int, traced: int | None = None) -> None:
+    jitter_ps: what a computation takes longer at most, drawn for each with `seed`.
+    """
+
+    def __init__(
+        self, num_ranks: int, traced: int | None = None, *, jitter_ps: int = 0, seed: int = 0
+    ) -> None:
         self.num_ranks = num_ranks
+        self._jitter_ps = jitter_ps
+        self._random = np.random.default_rng(seed)
         self._count = 0
         self._rank: list[Int64] = []
         self._kind: list[NDArray[np.uint8]] = []
@@ -64,6 +71,8 @@ class Program:
     def compute(self, ranks: Int64, time_ps: int | Int64, label: str = "") -> None:
         """Let each of `ranks` compute for `time_ps`, all for the same or each for its own."""
         before = self._point[ranks]
+        if self._jitter_ps:
+            time_ps = time_ps + self._random.integers(0, self._jitter_ps, len(ranks), endpoint=True)
         ops = self._add(ranks, OpKind.COMPUTE, -1, time_ps)
         self._after(ops, before)
         self._record(label, "compute", ranks, before, ops)
@@ -120,16 +129,6 @@ class Program:
         self._record(label, op, joined, begin, ends)
         self._leave(joined, ends, overlapped)
 
-    def handshake(self, source: Int64, target: Int64) -> tuple[Int64, Int64]:
-        """Let each target tell its source that it takes a message: the operations that tell, which wait for
-        nothing yet (see :meth:`after`), and those of the sources that learn it.
-        """
-        tells = self._add(target, OpKind.SEND, source, 0, self._tags)
-        learns = self._add(source, OpKind.RECV, target, 0, self._tags)
-        self._tags += 1
-        self._leave(target, tells, overlapped=True)
-        return tells, learns
-
     def point(self, ranks: Int64) -> Int64:
         """The operation after which the next one of each rank starts, -1 for none."""
         return self._point[ranks].copy()
@@ -138,20 +137,16 @@ class Program:
         """Let operations that are there already wait for others of the same ranks, -1 for none."""
         self._after(ops, before)
 
-    def message(
-        self, source: Int64, target: Int64, size_bytes: int, label: str = "", ready: Int64 | None = None
-    ) -> Int64:
+    def message(self, source: Int64, target: Int64, size_bytes: int, label: str = "") -> Int64:
         """Send `size_bytes` from each source to its target, overlapped; return the receives' operations.
 
-        ready: operations of the sources that the sends wait for too. The receives are posted at the start.
+        The receives are posted at the start unless they are made to wait (:meth:`after`).
         """
         before = self._point[source]
         sends = self._add(source, OpKind.SEND, target, size_bytes, self._tags)
         receives = self._add(target, OpKind.RECV, source, size_bytes, self._tags)
         self._tags += 1
         self._after(sends, before)
-        if ready is not None:
-            self._after(sends, ready)
         self._record(label or "send", "send", source, before, sends)
         self._leave(source, sends, overlapped=True)
         return receives

@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import engine
 import motifs
@@ -327,7 +329,9 @@ def test_by_rendezvous_data_wait_for_their_receiver(pipeline: str) -> None:
     )
     network = boards(16)
     schedules = {
-        protocol: build_iteration(workload, network, protocol=protocol, grid=(1, 2)).schedule
+        protocol: build_iteration(
+            workload, network, protocol=protocol, eager_bytes=100_000, grid=(1, 2)
+        ).schedule
         for protocol in ("eager", "rendezvous")
     }
     for schedule in schedules.values():
@@ -338,9 +342,10 @@ def test_by_rendezvous_data_wait_for_their_receiver(pipeline: str) -> None:
         motifs.parse_goal("num_ranks 2\nrank 0 {\nsend 200000b to 1\n}\nrank 1 {\nrecv 200000b from 0\n}"),
     ).simulated_time_ps
     if pipeline == "single-step":
-        # Both directions at the end, each with a link of its own.
-        assert late == pytest.approx(50 * US + one_message, abs=US)
-        assert eager == pytest.approx(late, abs=US)
+        # Both directions at the end, each with a link of its own. By rendezvous one after the other even so:
+        # the first stage's request waits behind the data that it sends.
+        assert eager == pytest.approx(50 * US + one_message, abs=US)
+        assert late == pytest.approx(50 * US + 2 * one_message, abs=US)
     else:
         # Of two microbatches the second one's activations come while the second stage runs backward.
         assert late == pytest.approx(eager + one_message, abs=2 * US)
@@ -369,3 +374,23 @@ def test_what_computation_hides_makes_no_difference(algorithm: str) -> None:
     ]
     assert times[0] > compute_ps(workload)
     assert times[0] == pytest.approx(times[1], abs=100_000)
+
+
+def test_jitter_lengthens_every_computation_by_its_own_chance() -> None:
+    workload, network = small("gpt3"), boards(16)
+
+    def computations(**how: Any) -> NDArray[np.int64]:
+        schedule = build_iteration(workload, network, **how).schedule.expand()
+        values: NDArray[np.int64] = schedule.value[schedule.kind == OpKind.COMPUTE]
+        return values
+
+    plain, shaken = computations(), computations(jitter_ns=100, seed=1)
+    more = shaken - plain
+    assert more.min() >= 0
+    assert more.max() <= 100_000
+    # Once for each accelerator; what a reduction takes is no computation of the workload.
+    assert np.count_nonzero(more) == len(np.unique(more)) - 1 == workload.accelerators
+    assert np.array_equal(shaken, computations(jitter_ns=100, seed=1))
+    assert not np.array_equal(shaken, computations(jitter_ns=100, seed=2))
+    with pytest.raises(ConfigError, match="jitter_ns is -1 but must be from 0"):
+        computations(jitter_ns=-1)
