@@ -356,9 +356,8 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
 
     // ---- events ------------------------------------------------------------------------------------------------
 
-    /// Fetches the port that an event kAhead places behind is about, and for large networks the output port that an
-    /// arrival behind that goes on to, if that is known. Without branches: kinds of events come in no order that a
-    /// processor could predict, and a wrong guess costs more than most misses (benchmarks/README.md).
+    /// Fetches the port that an event kAhead places behind is about. Without branches: kinds of events come in no order
+    /// that a processor could predict, and a wrong guess costs more than most misses (benchmarks/README.md).
     HXMESH_INLINE void prefetch() {
         constexpr std::uint32_t at_input = 1u << static_cast<std::uint32_t>(EventKind::kArrive) |
                                            1u << static_cast<std::uint32_t>(EventKind::kCrossbarIn);
@@ -371,10 +370,12 @@ template <class Routing> class Simulator final : public AnySimulator, private Se
         if (is_large_) prefetch_more();
     }
 
-    /// What that leads to, where queues too are far away.
+    /// Fetches what that leads to: the output port that an arrival goes on to, if that is known, and the ends of
+    /// queues. Pays where both are far from a core's own cache.
     HXMESH_INLINE void prefetch_more() {
         const Event &out = calendar_.ahead(kAheadOut);
-        if (out.target > kPortMask) fetch(reinterpret_cast<const char *>(&ports_[way_out(out) / kQueues]));
+        if (out.kind() == EventKind::kArrive && out.target > kPortMask)
+            fetch(reinterpret_cast<const char *>(&ports_[way_out(out) / kQueues]));
         const Event &queue = calendar_.ahead(kAheadQueue);
         if (queue.kind() == EventKind::kArrive && queue.target > kPortMask) {
             const std::uint32_t to = way_out(queue);
